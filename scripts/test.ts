@@ -62,6 +62,10 @@ const countModule = (module: TestModule): void => {
 }
 
 const counter: Reporter = {
+  // A file of the long tier takes up to sixteen minutes.
+  onTestModuleEnd: (module) => {
+    if (isLong) console.log(line(module.relativeModuleId, module.ok() ? "ok" : "FAILED", module.diagnostic().duration / 1000))
+  },
   onTestRunEnd: (ended, errors) => {
     outside.failed += errors.length
     for (const module of ended) countModule(module)

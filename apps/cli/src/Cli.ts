@@ -3,6 +3,8 @@
  */
 import { Command } from "effect/cli"
 import * as PlatformClient from "./client/PlatformClient.ts"
+import * as AgentCommand from "./commands/AgentCommand.ts"
+import * as AgentsCommand from "./commands/AgentsCommand.ts"
 import * as AlertsCommand from "./commands/AlertsCommand.ts"
 import * as AuditCommand from "./commands/AuditCommand.ts"
 import * as BackupCommand from "./commands/BackupCommand.ts"
@@ -37,9 +39,10 @@ import * as TopCommand from "./commands/TopCommand.ts"
 import * as TraceCommand from "./commands/TraceCommand.ts"
 import * as UsageCommand from "./commands/UsageCommand.ts"
 import * as WebhooksCommand from "./commands/WebhooksCommand.ts"
+import * as WorkersCommand from "./commands/WorkersCommand.ts"
 
-/** Commands that run a platform in this process. */
-const platform = [ServeCommand.command, DevCommand.command] as const
+/** Commands that run a platform, or its workers, in this process. */
+const platform = [ServeCommand.command, DevCommand.command, AgentCommand.agent] as const
 
 /** Commands that use a platform's data folder or database, or a running platform. */
 const maintenance = [BackupCommand.backup, BackupCommand.restore, DatabaseCommand.database, DoctorCommand.command] as const
@@ -49,6 +52,7 @@ const local = [InitCommand.command, KubernetesCommand.kubernetes, PluginsCommand
 
 /** Commands that call a running platform. */
 const client = [
+  AgentsCommand.agents.pipe(Command.provide(PlatformClient.layer)),
   AlertsCommand.alerts.pipe(Command.provide(PlatformClient.layer)),
   AuditCommand.command.pipe(Command.provide(PlatformClient.layer)),
   UsageCommand.command.pipe(Command.provide(PlatformClient.layer)),
@@ -65,6 +69,7 @@ const client = [
   StatusCommand.cancel.pipe(Command.provide(PlatformClient.layer)),
   EndpointsCommand.endpoints.pipe(Command.provide(PlatformClient.layer)),
   EndpointsCommand.workerEnv.pipe(Command.provide(PlatformClient.layer)),
+  WorkersCommand.workers.pipe(Command.provide(PlatformClient.layer)),
   BuildCommand.command.pipe(Command.provide(PlatformClient.layer)),
   BuildsCommand.builds.pipe(Command.provide(PlatformClient.layer)),
   BenchCommand.bench.pipe(Command.provide(PlatformClient.layer)),

@@ -39,6 +39,16 @@ export const watchWorkers = async (): Promise<void> => {
   await row("charge").getByTitle(finished).click()
   await page.getByText("Completed after 1 attempt").waitFor()
 
+  // A worker is drained: it finishes its job, and its replacement is not.
+  await page.goto(`${platform.url}/console/workers?endpoint=charge`)
+  await row("charge").first().getByRole("button", { name: /^Drain / }).click()
+  const dialog = page.getByRole("alertdialog")
+  await dialog.getByText("It runs no job.").waitFor()
+  expect(await browser.violations(page)).toEqual([])
+  await browser.picture(page, "workers-drain")
+  await dialog.getByRole("button", { name: "Drain the worker" }).click()
+  await page.getByText("No worker runs").waitFor({ timeout: 30_000 })
+
   await page.goto(`${platform.url}/console/workers?endpoint=stories`)
   await row("stories").getByTitle(running).click()
   await page.getByText("Running").first().waitFor()
@@ -70,10 +80,12 @@ export const watchWorkers = async (): Promise<void> => {
     await row("stories").first().waitFor()
   }
   const link = page.getByRole("link", { name: new RegExp(running.slice(0, 8)) })
+  const buttons = page.getByRole("button", { name: /^(?:Drain|Stop) / })
   await loginWith("jobs:read", ["stories"])
+  expect(await buttons.count(), "a viewer sees no buttons").toBe(0)
   expect([await row("charge").count(), await link.count()]).toEqual([0, 1])
   await loginWith("deploy", "all")
-  expect(await row("charge").count()).toBeGreaterThan(0)
+  expect(await buttons.count()).toBeGreaterThan(1)
   expect([await page.getByTitle(running).count(), await link.count()]).toEqual([1, 0])
   expect(browser.problems).toEqual([])
 }

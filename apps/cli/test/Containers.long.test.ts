@@ -85,6 +85,25 @@ describe.skipIf(missing !== undefined)(`workers in containers${missing === undef
     )
   }, 300_000)
 
+  it("finish their job when drained, and lose it to another container when stopped", async () => {
+    const ask = async (worker: string, how: "drain" | "stop") => {
+      const { body, status } = await platform.request("POST", `/api/v1/endpoints/one/workers/${worker}/${how}`)
+      expect([status, body]).toMatchObject([200, { id: worker, state: "draining", leaving: how }])
+    }
+    const workerOf = async (id: string) => (await platform.job("one", id)).workerId ?? ""
+    const first = await printing(3_000)
+    const drained = await workerOf(first)
+    await ask(drained, "drain")
+    expect(await ended("one", first)).toMatchObject({ status: "COMPLETED", workerId: drained })
+    const second = await printing(5_000)
+    const stopped = await workerOf(second)
+    expect(stopped).not.toBe(drained)
+    await ask(stopped, "stop")
+    expect(await ended("one", second)).toMatchObject({ status: "COMPLETED", retries: 1 })
+    expect(await workerOf(second)).not.toBe(stopped)
+    await noContainer()
+  }, LIMIT)
+
   it("say in the job's error and explanation that a worker ran out of memory", async () => {
     const job = await ended("hungry", await platform.run("hungry", { do: "hog" }))
     expect(job.status).toBe("FAILED")

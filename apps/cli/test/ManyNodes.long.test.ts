@@ -5,6 +5,7 @@ import { missing, startCluster, type TestCluster } from "@stint/store-postgres/t
 import { randomBytes } from "node:crypto"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { runCommand } from "./CommandInProcess.ts"
 import { FIXTURES, type JobObject, PlatformProcess, until } from "./PlatformProcess.ts"
 
 const CONFIG = ["serve", "--config", join(FIXTURES, "stint.config.ts")]
@@ -110,6 +111,61 @@ describe.skipIf(missing !== undefined)(missing ?? "two nodes with one database",
     expect((await take(second, "ann")).id).toBe(id)
     await call(second, `job-done/ann/${id}`, { output: 2 })
     expect(await first.ended("joined", id)).toMatchObject({ status: "COMPLETED", output: 2 })
+  }, LIMIT)
+
+  it("drains and stops worker processes with the command line through either node, whichever started them", async () => {
+    for (const near of [first, second]) {
+      const stint = (...args: ReadonlyArray<string>) =>
+        runCommand([...args, "--json"], { env: { STINT_URL: near.url, STINT_API_KEY: near.key } })
+      const workerOf = (id: string) =>
+        until(`the worker of ${id}`, async () => {
+          const { status, workerId } = await near.job("slow", id)
+          return status === "IN_PROGRESS" ? workerId : undefined
+        }, LIMIT)
+      const isListed = async (worker: string) => {
+        const { stdout } = await stint("workers", "list", "slow")
+        return (JSON.parse(stdout) as ReadonlyArray<{ readonly id: string }>).some(({ id }) => id === worker)
+      }
+
+      const drained = await near.run("slow", { ms: 4_000 })
+      const worker = await workerOf(drained)
+      await until("the worker in the list of this node", async () => (await isListed(worker)) || undefined, LIMIT)
+      expect(JSON.parse((await stint("workers", "drain", "slow", worker)).stdout)).toMatchObject({
+        id: worker,
+        state: "draining",
+        leaving: "drain"
+      })
+      const next = await near.run("slow", { ms: 10 })
+      expect(await near.ended("slow", next, LIMIT)).toMatchObject({ status: "COMPLETED" })
+      expect((await near.job("slow", next)).workerId, "a drained worker got a job").not.toBe(worker)
+      expect(await near.ended("slow", drained, LIMIT)).toMatchObject({ status: "COMPLETED", workerId: worker })
+      await until("its exit", async () => (await isListed(worker)) ? undefined : true, LIMIT)
+
+      const stopped = await near.run("slow", { ms: 6_000 })
+      const victim = await workerOf(stopped)
+      await until("the worker in the list of this node", async () => (await isListed(victim)) || undefined, LIMIT)
+      expect((await stint("workers", "stop", "slow", victim, "--yes")).code).toBe(0)
+      expect(await near.ended("slow", stopped, LIMIT)).toMatchObject({ status: "COMPLETED", retries: 1 })
+      expect((await near.job("slow", stopped)).workerId).not.toBe(victim)
+      expect(await stint("workers", "stop", "slow", victim, "--yes")).toMatchObject({
+        code: 1,
+        stderr: expect.stringContaining("has no worker")
+      })
+    }
+  }, LIMIT)
+
+  it("drains an external worker through a node that the worker does not call", async () => {
+    const poll = (platform: PlatformProcess) => platform.request("GET", "/v2/joined/job-take/eve", undefined, workerKey)
+    await poll(second)
+    const drained = await until("the worker at the other node", async () => {
+      const { body, status } = await first.request("POST", "/api/v1/endpoints/joined/workers/eve/drain")
+      return status === 200 ? body : undefined
+    }, LIMIT)
+    expect(drained).toMatchObject({ id: "eve", state: "draining", leaving: "drain", external: true })
+    const id = await first.run("joined", {})
+    for (const node of [first, second]) expect((await poll(node)).status, "a drained worker got a job").not.toBe(200)
+    expect((await take(second, "ann")).id).toBe(id)
+    await call(second, `job-done/ann/${id}`, { output: 1 })
   }, LIMIT)
 
   it("knows the keys, revocations, secrets and endpoints of the other node within seconds", async () => {

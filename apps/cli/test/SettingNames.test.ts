@@ -8,6 +8,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
 import { describe, expect, it } from "vitest"
+import * as AgentConfig from "../src/config/AgentConfig.ts"
 import * as PlatformConfig from "../src/config/PlatformConfig.ts"
 import { Environment, rejectUnknown, SETTING_NAMES } from "../src/config/SettingNames.ts"
 import * as Project from "../src/plugins/Project.ts"
@@ -56,7 +57,7 @@ describe("settings", () => {
         return value === undefined ? undefined : { _tag: "Value", value }
       })
     )
-    const load = Effect.andThen(PlatformConfig.load, PlatformConfig.clientUrl)
+    const load = Effect.all([PlatformConfig.load, PlatformConfig.clientUrl, AgentConfig.load])
     await Effect.runPromise(
       load.pipe(Effect.provideService(ConfigProvider.ConfigProvider, provider), Effect.provideService(Environment, {}))
     )

@@ -27,8 +27,10 @@ const GROUPS = [
   "audit",
   "usage",
   "events",
+  "agents",
   "alerts",
-  "schedules"
+  "schedules",
+  "overview"
 ]
 
 /** An operation of the OpenAPI document. */
@@ -110,6 +112,19 @@ const key = {
   status: "ACTIVE",
   createdAt: 0,
   rateLimit: { limit: 1, perMs: 1_000 }
+}
+const agent = {
+  name: "rack-1",
+  state: "connected",
+  since: 0,
+  lastSeenAt: 0,
+  version: "1.0.0",
+  capacity: { workers: 4, cpus: 2, memoryBytes: 1_000_000_000, gpus: 0 },
+  supports: ["handler", "command"],
+  volumes: ["shared"],
+  key: KEY,
+  endpoints: "all",
+  workers: [{ id: "w-1", endpoint: "e", state: "running" }]
 }
 const delivery = {
   id: "d",
@@ -200,11 +215,30 @@ const errorGroup = {
   resolved: { at: 2, by: "the key \"ops\"", release: 2 },
   reopenedAt: 1
 }
+const worker = {
+  id: "w",
+  state: "draining",
+  jobs: [ID, ID, ID],
+  firstSeenAt: 0,
+  lastSeenAt: 0,
+  leaving: "drain",
+  external: true,
+  results: 1
+}
+const overview = {
+  id: "e",
+  source: "external",
+  jobs: { waiting: 0, delayed: 0, running: 3, completed: 1, failed: 0 },
+  workers: { max: null, idle: 0, initializing: 0, running: 0, draining: 1, throttled: 0, unhealthy: 0 }
+}
 const counts = { completed: 0, failed: 0, inProgress: 0, inQueue: 0, retried: 0 }
 const workers = { idle: 0, initializing: 0, ready: 0, running: 0, throttled: 0, unhealthy: 0 }
 
 /** The responses by operation. */
 export const RESPONSES: Readonly<Record<string, unknown>> = {
+  "agents.listAgents": { agents: [agent], local: { workers: 1, limit: 2 } },
+  "agents.drainAgent": agent,
+  "agents.resumeAgent": agent,
   "alerts.listAlerts": { configured: true, alerts: [], receivers: [] },
   "alerts.testAlerts": { receivers: [] },
   "audit.listAudit": { entries: [], cursor: null },
@@ -268,6 +302,10 @@ export const RESPONSES: Readonly<Record<string, unknown>> = {
   "control.createEndpoint": endpoint,
   "control.getEndpoint": endpoint,
   "control.putEndpoint": endpoint,
+  "control.drainWorker": worker,
+  "control.stopWorker": { ...worker, external: undefined, leaving: "stop" },
+  "overview.overview": { endpoints: [overview] },
+  "overview.overviewOfEndpoint": { ...overview, list: [worker] },
   "control.workerEnv": { variables: { PLATFORM_POD_ID: "w" } },
   "releases.listReleases": { releases: [release, { ...release, number: 1 }] },
   "releases.getRelease": release,
@@ -479,6 +517,9 @@ export const COMMANDS: ReadonlyArray<ReadonlyArray<string>> = [
   ["jobs", "purge", "e"],
   ["jobs", "events", "e", ID, "--kind", "chunk", "--after", "1.2.r"],
   ["health"],
+  ["agents"],
+  ["agents", "drain", "rack-1"],
+  ["agents", "resume", "rack-1"],
   ["alerts", "list"],
   ["alerts", "test"],
   ["events", "-f", "--endpoint", "e"],
@@ -549,6 +590,10 @@ export const COMMANDS: ReadonlyArray<ReadonlyArray<string>> = [
     ],
     ...["--webhook-secret", "hook", "--on-push", "--timeout", "2h"]
   ],
+  ["workers", "list"],
+  ["workers", "list", "e"],
+  ["workers", "drain", "e", "w"],
+  ["workers", "stop", "e", "w", "--yes"],
   ["worker-env", "e", "--prefix", "RUNPOD_", "--worker", "w"],
   ["keys", "list"],
   ["keys", "show", KEY],

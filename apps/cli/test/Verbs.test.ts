@@ -78,7 +78,7 @@ describe("the command line", () => {
 
   it("has every command in the reference", async () => {
     const page = await readFile(resolve(import.meta.dirname, "../../../docs/reference/cli.md"), "utf8")
-    const groups = ["jobs", "pipelines", "batch", "endpoints", "keys", "webhooks", "models", "alerts", "schedules"]
+    const groups = ["jobs", "pipelines", "batch", "endpoints", "keys", "webhooks", "models", "alerts", "schedules", "workers"]
     const verbs = COMMANDS.map(([first = "", second = ""]) =>
       groups.includes(first) ? `stint ${first} ${second}` : `stint ${first}`
     )

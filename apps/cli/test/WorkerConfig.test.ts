@@ -16,7 +16,7 @@ const resolveFor = (settings: Partial<WorkerConfig.WorkerSettings>) =>
   Effect.runPromise(
     Effect.result(
       WorkerConfig.resolveFor(
-        { inherit: [], user: Option.none(), cacheDir: Option.none(), spare: 0, ...settings },
+        { inherit: [], user: Option.none(), cacheDir: Option.none(), spare: 0, localWorkers: Option.none(), ...settings },
         "/srv/stint/data"
       )
     )

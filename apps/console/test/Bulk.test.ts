@@ -1,7 +1,8 @@
 import type { BulkOperation } from "@stint/contract/Bulk"
+import { EVERYTHING, NO_TERMS, parseSearch } from "@stint/contract/JobSearch"
 import { describe, expect, it } from "vitest"
 import { bulkSummary, progressShare, shownOperations } from "../src/jobs/BulkProgress.ts"
-import { queryAt } from "../src/jobs/JobFilter.ts"
+import { drawnTerms, isScan, queryAt, undrawnText, withEndpoint, withinLast, withStatus } from "../src/jobs/JobFilter.ts"
 import { viewsOf, withView } from "../src/jobs/SavedViews.tsx"
 
 const operation = (settings: Partial<BulkOperation> = {}): BulkOperation => ({
@@ -55,6 +56,38 @@ describe("the query in the address", () => {
     expect(queryAt({ endpoint: "charge", status: "NONE", tag: 7 })).toBe("endpoint:charge tag:7")
     expect(queryAt({ status: "BROKEN", tag: { a: 1 } })).toBe("")
     for (const none of [{}, undefined]) expect(queryAt(none)).toBe("")
+  })
+})
+
+describe("the filters", () => {
+  const searchOf = (text: string) => parseSearch(text).search ?? EVERYTHING
+  const termsOf = (text: string) => drawnTerms(searchOf(text)) ?? NO_TERMS
+
+  it("show one alternative, and show as text what they cannot represent", () => {
+    for (const text of ["", "endpoint:a status:failed since:2h", "status:failed status:timed_out"]) {
+      expect(undrawnText(searchOf(text)), text).toBe("")
+    }
+    expect(undrawnText(searchOf("endpoint:a tag:x -status:completed since:2h"))).toBe("tag:x -status:completed")
+    expect(undrawnText(searchOf("endpoint:a endpoint:b since:2026-11-22"))).toBe("endpoint:a endpoint:b since:2026-11-22")
+    expect(drawnTerms(searchOf("status:failed OR tag:x"))).toBeUndefined()
+    expect(undrawnText(searchOf("status:failed OR tag:x"))).toBe("status:failed OR tag:x")
+  })
+
+  it("keep the other terms of the query, and replace negated terms of the chosen key", () => {
+    const terms = termsOf("tag:x -tag:y -status:completed -endpoint:b")
+    expect(withStatus(terms, "FAILED")).toBe("status:failed tag:x -endpoint:b -tag:y")
+    expect(withStatus(terms, undefined)).toBe("tag:x -endpoint:b -tag:y")
+    expect(withEndpoint(terms, "b")).toBe("endpoint:b tag:x -status:completed -tag:y")
+    expect(withinLast(terms, 3_600_000)).toBe("tag:x since:1h -endpoint:b -status:completed -tag:y")
+  })
+
+  it("know queries for which the platform compares jobs one by one", () => {
+    for (const text of ["error:x", "-error:x", "-tag:x", "status:failed OR worker:w"]) {
+      expect(isScan(searchOf(text)), text).toBe(true)
+    }
+    for (const text of ["", "tag:x", "-status:completed", "status:failed OR tag:x"]) {
+      expect(isScan(searchOf(text)), text).toBe(false)
+    }
   })
 })
 

@@ -1,6 +1,14 @@
 import type { EndpointDetail, EndpointOverview, WorkerOverview } from "@stint/contract/OverviewApi"
 import { describe, expect, it } from "vitest"
-import { countWorkers, endpointsOf, matching, mostWorkers, workerFilterOf } from "../src/workers/WorkerList.ts"
+import {
+  countWorkers,
+  endpointsOf,
+  matching,
+  mostWorkers,
+  removable,
+  removalText,
+  workerFilterOf
+} from "../src/workers/WorkerList.ts"
 
 const NONE = { max: 3, idle: 0, initializing: 0, running: 0, draining: 0, throttled: 0, unhealthy: 0 }
 
@@ -28,6 +36,31 @@ const overview = {
     endpoint("sick", { unhealthy: 1 })
   ]
 }
+
+describe("the buttons of a worker", () => {
+  it("offer only possible requests: none for a worker that is being stopped or has failed, and no drain for a draining one", () => {
+    for (const state of ["initializing", "idle", "running"] as const) {
+      expect(removable(worker("a", state))).toEqual(["drain", "stop"])
+    }
+    expect(removable(worker("a", "draining"))).toEqual(["stop"])
+    for (const state of ["throttled", "unhealthy"] as const) expect(removable(worker("a", state))).toEqual([])
+    expect(removable({ ...worker("a", "draining"), leaving: "stop" })).toEqual([])
+  })
+
+  it("say before they act what will happen to the jobs and the process", () => {
+    expect(removalText("drain", worker("a", "idle"))).toBe(
+      "It runs no job. It takes no more jobs, and exits. The platform starts another one if the endpoint needs it."
+    )
+    const busy = { ...worker("a", "running"), jobs: ["1", "2"] }
+    expect(removalText("drain", busy)).toBe(
+      "It runs 2 jobs. It takes no more jobs, and exits after its current ones. The platform starts another one if the endpoint needs it."
+    )
+    expect(removalText("stop", { ...busy, external: true })).toBe(
+      "It runs 2 jobs. It is told to stop its jobs and takes no more. Each of its jobs loses an attempt: it runs again, or fails if no " +
+        "attempt is left. The platform did not start it: end its process yourself."
+    )
+  })
+})
 
 describe("the workers of all endpoints", () => {
   it("are filtered as the address says, and an unknown state does not filter", () => {

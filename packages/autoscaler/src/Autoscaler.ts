@@ -28,9 +28,9 @@
 import { type Endpoint, secretNamesOf } from "@stint/contract/Endpoint"
 import type { EndpointId } from "@stint/contract/Ids"
 import { Models } from "@stint/models/Models"
-import { WorkerPool } from "@stint/pool/WorkerPool"
+import { type PoolChange, WorkerPool } from "@stint/pool/WorkerPool"
 import { JobQueue } from "@stint/queue/JobQueue"
-import type { WorkerRegistry } from "@stint/queue/WorkerRegistry"
+import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import { Secrets } from "@stint/secrets/Secrets"
 import * as AlignedSleep from "@stint/store/AlignedSleep"
 import { EndpointStore } from "@stint/store/EndpointStore"
@@ -43,6 +43,7 @@ import * as FiberMap from "effect/FiberMap"
 import * as FiberSet from "effect/FiberSet"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
 import * as EndpointWorkers from "./EndpointWorkers.ts"
 import type { WorkerConnection } from "./WorkerConnection.ts"
 import { targetOf } from "./WorkerTemplate.ts"
@@ -93,6 +94,8 @@ export const layer = (
 ): Layer.Layer<never, never, EndpointStore | ReleaseStore | JobQueue | WorkerRegistry | WorkerPool | WorkerConnection> =>
   Layer.effectDiscard(Effect.gen(function*() {
     const store = yield* EndpointStore
+    const queue = yield* JobQueue
+    const registry = yield* WorkerRegistry
     const releases = yield* ReleaseStore
     const pool = yield* WorkerPool
     const secrets = yield* Secrets
@@ -128,7 +131,12 @@ export const layer = (
     const endOtherOrphans = Effect.suspend(() => {
       const others = [...orphans]
       orphans.clear()
-      return Effect.forEach(others, (orphan) => FiberSet.run(fibers, Effect.scoped(orphan.adopt({}))), { discard: true })
+      return Effect.forEach(
+        others,
+        (orphan) =>
+          FiberSet.run(fibers, Effect.andThen(Effect.scoped(orphan.adopt({})), registry.removed(orphan.endpoint, orphan.id))),
+        { discard: true }
+      )
     })
 
     let secretsRevision = secrets.revision()
@@ -154,6 +162,7 @@ export const layer = (
       for (const endpoint of endpoints) {
         const known = managed.get(endpoint.id)
         if (known !== undefined) {
+          yield* adopt(endpoint.id, known.workers)
           // Stores that cache the list return the same object; for other stores, the contents must be compared.
           if (known.endpoint === endpoint && !secretsChanged) continue
           const same = known.endpoint !== undefined && JSON.stringify(known.endpoint) === JSON.stringify(endpoint)
@@ -196,6 +205,19 @@ export const layer = (
       // Set last, so that after a failure above the next check reconciles the same list again.
       reconciled = endedLoops === endedBefore ? endpoints : undefined
     })
+
+    /** The next check adopts orphans that the pool finds later. They receive no more jobs from now on. */
+    const onChange = (change: PoolChange) =>
+      change._tag === "Room"
+        ? Effect.forEach([...managed.values()], ({ workers }) => workers.hasRoom, { discard: true })
+        : Effect.andThen(
+          queue.adoptWorker(change.orphan.endpoint, change.orphan.id),
+          Effect.sync(() => {
+            orphans.add(change.orphan)
+            reconciled = undefined
+          })
+        )
+    yield* Effect.forkScoped(Stream.runForEach(pool.changes ?? Stream.empty, onChange))
 
     const outage = OutageLog.make({
       onFailure: (problem) => Effect.logError(`The endpoints cannot be read: ${problem}. Trying again.`),

@@ -44,6 +44,8 @@ export interface EndpointFailures {
   readonly allowedStarts: (wanted: number, starting: number) => number
   /** No worker may start before this monotonic time. */
   readonly notBefore: () => number
+  /** The pool has room again. Returns true if a start was waiting for capacity; it no longer waits. */
+  readonly hasRoom: () => boolean
   /** Removes the displayed failure. */
   readonly clear: Effect.Effect<void>
 }
@@ -55,6 +57,7 @@ export const make = Effect.fnUntraced(function*(endpoint: EndpointId): Effect.fn
   let backoff = RestartBackoff.empty
   let published: string | undefined
   let release: string | undefined
+  let isThrottled = false
 
   const clear = Effect.suspend(() => {
     if (published === undefined) return Effect.void
@@ -82,6 +85,7 @@ export const make = Effect.fnUntraced(function*(endpoint: EndpointId): Effect.fn
     startFailed: Effect.fnUntraced(function*({ fingerprint, id, startedAt }, state, reason) {
       const random = yield* Random.next
       const before = backoff
+      isThrottled = state === "throttled"
       if (fingerprint === release) backoff = RestartBackoff.failedStart(backoff, { now: now(), startedAt, random })
       if (backoff === before) return fingerprint === release ? publish(id, state, reason) : Effect.void
       return Effect.andThen(
@@ -107,6 +111,12 @@ export const make = Effect.fnUntraced(function*(endpoint: EndpointId): Effect.fn
     },
     allowedStarts: (wanted, starting) => RestartBackoff.allowedStarts(backoff, wanted, starting, now()),
     notBefore: () => backoff.notBefore,
+    hasRoom: () => {
+      if (!isThrottled) return false
+      isThrottled = false
+      backoff = RestartBackoff.ready(backoff)
+      return true
+    },
     clear
   }
 })

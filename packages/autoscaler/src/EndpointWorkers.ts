@@ -40,12 +40,12 @@ import * as Fiber from "effect/Fiber"
 import * as FiberSet from "effect/FiberSet"
 import * as Latch from "effect/Latch"
 import * as Redacted from "effect/Redacted"
-import * as Schedule from "effect/Schedule"
 import { decideCanary } from "./CanaryPolicy.ts"
 import * as CanarySupervisor from "./CanarySupervisor.ts"
 import * as EndpointFailures from "./EndpointFailures.ts"
 import * as EndpointModel from "./EndpointModel.ts"
 import { classifyExit } from "./ExitClassification.ts"
+import * as JobsOfGoneWorkers from "./JobsOfGoneWorkers.ts"
 import { monotonicStatus } from "./MonotonicStatus.ts"
 import * as Roll from "./Roll.ts"
 import { decideRoll } from "./RollPolicy.ts"
@@ -76,6 +76,8 @@ export interface EndpointWorkers {
   readonly adopt: (orphan: OrphanedWorker) => Effect.Effect<void>
   /** Runs the endpoint's workers until the endpoint is deleted. Call it once. */
   readonly run: Effect.Effect<void>
+  /** The pool has room again, so a start no longer waits for capacity. */
+  readonly hasRoom: Effect.Effect<void>
   /** Kills the remaining workers. `reason` completes a sentence that starts with "Worker w-1 ". */
   readonly killAll: (reason: string) => Effect.Effect<void>
 }
@@ -136,21 +138,7 @@ export const make = Effect.fnUntraced(function*(
     (list) => new Map(list.map((status) => [status.id, monotonicStatus(status, toMonotonic)]))
   )
 
-  /** Workers that had ended before the platform started: the machine has probably ended both, so none of the worker's jobs is to blame. */
-  const endedEarlier = new Set<string>()
-
-  /**
-   * Returns the worker's jobs to the queue. Retries while the store is unavailable. If it never succeeds, the jobs return when their leases
-   * expire.
-   */
-  const reportWorkerGone = (worker: string, cause: string | undefined) =>
-    queue.workerGone(id, worker, cause, endedEarlier.delete(worker) ? "blameless" : undefined).pipe(
-      Effect.tapError((error) =>
-        Effect.logWarning(`The jobs of worker ${worker} of endpoint ${id} cannot be returned to the queue yet: ${error.message}.`)
-      ),
-      Effect.retry(Schedule.spaced("1 second")),
-      Effect.ignore
-    )
+  const jobsOf = yield* JobsOfGoneWorkers.make(id)
 
   /** Counts the exit for the restart backoff. Returns the remaining work: the worker's jobs return to the queue, and the exit is reported. */
   const onExit = Effect.fnUntraced(function*(life: WorkerLifecycle.WorkerLifecycle, exit: WorkerExit) {
@@ -167,7 +155,10 @@ export const make = Effect.fnUntraced(function*(
     })
     if (ready && !life.ready && !roll.isTrying(target, life.fingerprint)) yield* failures.ready
     countResults(life, status)
-    const returned = reportWorkerGone(life.id, cause)
+    if (exit._tag === "Lost" && exit.mayRun === true) {
+      return status?.leaving === "stop" ? jobsOf.take(life.id, reason) : jobsOf.keep(life.id, reason)
+    }
+    const returned = jobsOf.give(life, cause)
     if (life.failure !== undefined) {
       // Counts like a crash right after the start, however long the worker was idle before.
       const failed = { id: life.id, fingerprint: life.fingerprint, startedAt: now() }
@@ -258,7 +249,7 @@ export const make = Effect.fnUntraced(function*(
       yield* Effect.logInfo(
         `Worker ${orphan.id} of endpoint ${id} outlived an earlier run of the platform. It finishes its jobs and then exits.`
       )
-    } else endedEarlier.add(orphan.id)
+    }
     // The worker is already running, so its model may have changed or been removed. If the platform stops meanwhile, it must end this worker, too.
     const adopting = orphan.adopt(variablesOf(orphan.id, initial.endpoint), secrets.maskOf(initial.endpoint))
     const life = WorkerLifecycle.make(
@@ -271,6 +262,8 @@ export const make = Effect.fnUntraced(function*(
       ADOPTED
     )
     life.ready = true
+    // Probably the machine ended both the earlier platform and this worker, so none of the worker's jobs is to blame.
+    life.blameless = !orphan.isRunning
     life.draining = { requestExitAt: now(), exitRequestedAt: undefined }
     lifecycles.set(orphan.id, life)
     yield* FiberSet.run(fibers, runWorker(life))
@@ -300,6 +293,7 @@ export const make = Effect.fnUntraced(function*(
       if (!roll.isTrying(target, life.fingerprint)) yield* failures.ready
     }
     countResults(life, status)
+    if (status?.leaving === "stop") return yield* life.stop(now())
     if (life.draining === undefined) {
       const { id: worker, ready, startedAt, tookJob } = life
       // A canary's worker may be idle while jobs wait for the other workers.
@@ -549,6 +543,7 @@ export const make = Effect.fnUntraced(function*(
     },
     adopt,
     run,
+    hasRoom: Effect.suspend(() => failures.hasRoom() ? wakeUp.open : Effect.void),
     killAll: (reason) =>
       Effect.forEach([...lifecycles.values()], (life) => life.end(`Worker ${life.id} ${reason}`), {
         concurrency: "unbounded",

@@ -3,6 +3,7 @@
  *
  * The decision depends only on the worker's calls to the platform. These cases are checked in this order:
  *
+ * - *drained by an operator*: it takes no more jobs, and its exit is requested once it holds none, even while it starts.
  * - *never called*: it was started `initLimit` ago and has not called the platform. It is killed
  *   (docs/spec/endpoints.md#worker-supervision).
  * - *setup*: it reported that its setup began, and how long it may take. It ends itself after that time. A setup that blocks its thread
@@ -62,8 +63,10 @@ export type HealthAssessment =
 /** Whether the worker takes jobs. */
 export const isWorking = (status: WorkerStatus | undefined): boolean => status?.state === "idle" || status?.state === "running"
 
-/** Whether the worker has called the platform and has not failed. */
-export const isReady = (status: WorkerStatus | undefined): boolean => isWorking(status) || status?.state === "draining"
+/** Whether the worker has called the platform and has not failed. A worker that an operator has drained may never have called. */
+export const isReady = (status: WorkerStatus | undefined): boolean =>
+  isWorking(status) ||
+  (status?.state === "draining" && (status.leaving === undefined || status.idleSince !== null || status.jobs.length > 0))
 
 const seconds = (millis: number): string => `${Math.round(millis / 100) / 10} s`
 
@@ -72,6 +75,7 @@ const healthy = (checkAt?: number): HealthAssessment => ({ _tag: "Healthy", chec
 /** Checks one worker that is not draining. */
 export const assessHealth = (observation: WorkerObservation, limits: HealthLimits): HealthAssessment => {
   const { now, status, worker } = observation
+  if (status?.leaving !== undefined) return { _tag: "Drain", requestExitAt: now, reason: "an operator drained it" }
   if (!observation.ready && status?.setup !== undefined) {
     const { limitAt, startedAt } = status.setup
     const until = Math.max(limitAt, observation.unreachableUntil) + limits.stopGraceMs

@@ -34,6 +34,8 @@ export interface WorkerLifecycle {
   ready: boolean
   /** Whether the worker has taken a job. */
   tookJob: boolean
+  /** Whether none of its jobs can have caused its end. */
+  blameless: boolean
   /** Why it is replaced although it did not exit by itself, as a sentence; undefined when the replacement is not due to a failure. */
   failure: string | undefined
   /** The number of its results that were counted for the restart backoff. */
@@ -49,6 +51,8 @@ export interface WorkerLifecycle {
   readonly requestExit: Effect.Effect<void>
   /** Kills the worker, or cancels its start. If called more than once, the first reason (a sentence) is recorded. */
   readonly end: (reason: string) => Effect.Effect<void>
+  /** Ends the worker for an operator, who requested it at the time `at`: the exit is expected, and no job is to blame. */
+  readonly stop: (at: number) => Effect.Effect<undefined>
   /** Starts the worker and waits for its exit. Call it once; interruption kills the worker. */
   readonly run: Effect.Effect<WorkerOutcome>
 }
@@ -99,18 +103,26 @@ export const make = (
     )
   )
 
-  return {
+  const life: WorkerLifecycle = {
     id,
     startedAt,
     fingerprint,
     ready: false,
     tookJob: false,
+    blameless: false,
     failure: undefined,
     results: 0,
     draining: undefined,
     killReason: () => killReason,
     requestExit: Effect.suspend(() => handle === undefined ? end(`Worker ${id} was no longer needed.`) : handle.drain),
     end,
+    stop: (at) =>
+      Effect.suspend(() => {
+        life.draining ??= { requestExitAt: at, exitRequestedAt: at }
+        life.blameless = true
+        return Effect.as(end(`Worker ${id} was stopped by an operator.`), undefined)
+      }),
     run
   }
+  return life
 }

@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Autoscaler from "@stint/autoscaler/Autoscaler"
+import type { Endpoint } from "@stint/contract/Endpoint"
 import { PoolError } from "@stint/pool"
 import * as MemoryWorkerPool from "@stint/pool/MemoryWorkerPool"
 import { JobQueue, WorkerRegistry } from "@stint/queue"
@@ -305,6 +306,105 @@ describe("Autoscaler: scaling", () => {
       yield* after("10 seconds")
       for (const job of jobs) assert.strictEqual((yield* jobOf(endpoint, job)).status, "COMPLETED")
       assert.deepStrictEqual([yield* started, (yield* running).length], [2, 0])
+    }))
+})
+
+describe("Autoscaler: workers that an operator removes", () => {
+  const remove = (endpoint: Endpoint, worker: string, how: "drain" | "stop") =>
+    Effect.flatMap(JobQueue.JobQueue, (queue) => queue.removeWorker(endpoint.id, worker, how))
+
+  test("a drained worker finishes its job and exits, and another one runs the next job meanwhile", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* deploy({ workers: { max: 2 } })
+      const job = yield* submit(endpoint, { ms: 20_000 })
+      yield* now
+      const worker = yield* onlyWorker
+      assert.deepInclude(yield* remove(endpoint, worker, "drain"), { state: "draining", jobs: [job] })
+      const next = yield* submit(endpoint, { ms: 1_000 })
+      yield* after("5 seconds")
+      const first = yield* jobOf(endpoint, job)
+      assert.deepStrictEqual([first.status, first.worker], ["IN_PROGRESS", worker])
+      assert.strictEqual((yield* jobOf(endpoint, next)).status, "COMPLETED")
+      yield* after("16 seconds")
+      assert.deepInclude(yield* jobOf(endpoint, job), { status: "COMPLETED", attempt: 1 })
+      assert.notInclude(yield* running, worker)
+    }))
+
+  test("a drained worker that is starting or idle exits, and is replaced without a backoff if the endpoint needs it", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* deploy({ workers: { min: 1, max: 1 } })
+      yield* after(100)
+      const idle = yield* onlyWorker
+      yield* remove(endpoint, idle, "drain")
+      yield* after("1 second")
+      const second = yield* onlyWorker
+      assert.notStrictEqual(second, idle)
+      const slow = yield* deploy({ id: "slow", workers: { min: 1, max: 1 }, env: { BOOT_MS: "60000" } })
+      const [starting = ""] = (yield* running).filter((one) => one !== second)
+      yield* remove(slow, starting, "drain")
+      assert.deepStrictEqual(yield* states(slow), ["draining"])
+      yield* after("11 seconds")
+      assert.notInclude(yield* running, starting)
+      const [replacement] = (yield* running).filter((one) => one !== second)
+      assert.isDefined(replacement)
+      assert.deepStrictEqual(yield* states(slow), ["initializing"])
+    }))
+
+  for (const how of ["a working worker", "a worker that was drained before", "a worker that ignores requests to exit"] as const) {
+    test(`a stop kills ${how}, and its job runs again at once on another one without being isolated`, () =>
+      Effect.gen(function*() {
+        const endpoint = yield* deploy({ env: how.includes("ignores") ? { STUBBORN: "1" } : {} })
+        const job = yield* submit(endpoint, { ms: 20_000 })
+        yield* now
+        const worker = yield* onlyWorker
+        if (how.includes("before")) yield* remove(endpoint, worker, "drain")
+        yield* now
+        yield* remove(endpoint, worker, "stop")
+        yield* after("1 second")
+        const again = yield* jobOf(endpoint, job)
+        assert.deepInclude(again, { status: "IN_PROGRESS", attempt: 2, retries: 1, isolated: false })
+        assert.match(again.lastError ?? "", new RegExp(`^Worker ${worker} was stopped by an operator\\.`))
+        assert.notStrictEqual(again.worker, worker)
+        assert.deepStrictEqual(yield* running, [again.worker])
+      }))
+  }
+
+  test("stopping a worker that is starting cancels its start, and counts as no failure", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* deploy({ env: { BOOT_MS: "30000" } })
+      const job = yield* submit(endpoint, { ms: 1_000 })
+      yield* now
+      const first = yield* onlyWorker
+      yield* remove(endpoint, first, "stop")
+      yield* after("1 second")
+      assert.notStrictEqual(yield* onlyWorker, first, "its replacement starts without a backoff")
+      yield* after("32 seconds")
+      assert.deepInclude(yield* jobOf(endpoint, job), { status: "COMPLETED", attempt: 1, retries: 0 })
+    }))
+
+  test("a failed start cannot be drained or stopped, because there is no worker", () =>
+    Effect.gen(function*() {
+      const registry = yield* WorkerRegistry.WorkerRegistry
+      const endpoint = yield* deploy({ env: { BOOT_EXIT: "1" } })
+      yield* submit(endpoint)
+      yield* after(100)
+      const [failed] = yield* registry.list(endpoint.id)
+      assert.strictEqual(failed?.state, "unhealthy")
+      for (const how of ["drain", "stop"] as const) {
+        assert.strictEqual((yield* Effect.flip(remove(endpoint, failed?.id ?? "", how)))._tag, "WorkerMissing")
+      }
+    }))
+
+  test("a stop fails a job that has no attempt left, and is named as the cause", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* deploy({ maxAttempts: 1 })
+      const job = yield* submit(endpoint, { ms: 20_000 })
+      yield* now
+      yield* remove(endpoint, yield* onlyWorker, "stop")
+      yield* after("1 second")
+      const failed = yield* jobOf(endpoint, job)
+      assert.strictEqual(failed.status, "FAILED")
+      assert.match(failed.error ?? "", /was stopped by an operator/)
     }))
 })
 

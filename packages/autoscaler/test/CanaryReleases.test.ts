@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import type { Endpoint } from "@stint/contract/Endpoint"
-import type { JobId } from "@stint/contract/Ids"
+import { JobId } from "@stint/contract/Ids"
 import { endpointOf } from "@stint/pool/testing"
-import { WorkerRegistry } from "@stint/queue"
+import { JobQueue, WorkerRegistry } from "@stint/queue"
 import * as EndpointStore from "@stint/store/EndpointStore"
 import { baseOf, ReleaseStore } from "@stint/store/ReleaseStore"
 import * as Effect from "effect/Effect"
@@ -126,5 +126,28 @@ describe("Autoscaler: canaries", () => {
       assert.deepStrictEqual(yield* releaseStates(endpoint), ["2 failed", "1 active"])
       assert.deepStrictEqual(yield* running, before)
       assert.deepStrictEqual(yield* runJobs(endpoint, 20), { 1: 20, 2: 0, failed: 0 })
+    }))
+
+  test("does not count the jobs of a worker that an operator stops", () =>
+    Effect.gen(function*() {
+      const queue = yield* JobQueue.JobQueue
+      const registry = yield* WorkerRegistry.WorkerRegistry
+      const endpoint = yield* release({})
+      yield* after("3 seconds")
+      yield* release({ VERSION: "2" }, { percent: 50, minJobs: 1, maxPoints: 5 })
+      yield* after("5 seconds")
+      yield* runJobs(endpoint, 10)
+      for (let n = 0; n < 6; n++) yield* submit(endpoint, { ms: 20_000 })
+      yield* after("2 seconds")
+      const before = registry.canaries.resultsOf(endpoint.id)
+      const stopped = (yield* registry.list(endpoint.id)).find(({ jobs, release }) => release === 2 && jobs.length > 0)
+      assert.isDefined(stopped)
+      yield* queue.removeWorker(endpoint.id, stopped?.id ?? "", "stop")
+      yield* after("2 seconds")
+      assert.notInclude(yield* running, stopped?.id)
+      const { retries } = yield* queue.get(endpoint.id, JobId.make(stopped?.jobs[0] ?? ""))
+      assert.strictEqual(retries, 1)
+      assert.deepStrictEqual(registry.canaries.resultsOf(endpoint.id), before)
+      assert.deepStrictEqual(yield* releaseStates(endpoint), ["2 canary", "1 active"])
     }))
 })

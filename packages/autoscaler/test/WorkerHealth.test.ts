@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { EndpointId } from "@stint/contract/Ids"
 import type { WorkerStatus } from "@stint/queue/WorkerRegistry"
-import { assessHealth, type HealthLimits, type WorkerObservation } from "../src/WorkerHealth.ts"
+import { assessHealth, type HealthLimits, isReady, type WorkerObservation } from "../src/WorkerHealth.ts"
 
 const NOW = 10_000_000
 const limits: HealthLimits = { initLimitMs: 420_000, stuckAfterMs: 10_000, silentAfterMs: 120_000, stopGraceMs: 10_000 }
@@ -37,6 +37,31 @@ const assess = (more: Partial<WorkerObservation> = {}) =>
 describe("WorkerHealth", () => {
   it("reports an idle worker that calls as healthy, and checks it again when it could be silent for too long", () =>
     assert.deepStrictEqual(assess(), { _tag: "Healthy", checkAt: NOW + 120_000 }))
+
+  it("drains a worker for an operator at once, even if it is starting, is unhealthy or runs a job", () => {
+    for (
+      const [ready, one] of [
+        [true, status({ leaving: "drain", state: "draining" })],
+        [true, status({ leaving: "drain", state: "draining", jobs: ["a"] })],
+        [false, status({ leaving: "drain", state: "draining", idleSince: null })],
+        [false, status({ leaving: "drain", state: "unhealthy" })]
+      ] as const
+    ) {
+      assert.deepStrictEqual(assess({ ready, status: one, startedAt: NOW }), {
+        _tag: "Drain",
+        requestExitAt: NOW,
+        reason: "an operator drained it"
+      })
+    }
+  })
+
+  it("does not count a worker as started if it was drained before its first call", () => {
+    const drained = { state: "draining", leaving: "drain" } as const
+    assert.isFalse(isReady(status({ ...drained, idleSince: null })))
+    assert.isTrue(isReady(status(drained)))
+    assert.isTrue(isReady(status({ ...drained, idleSince: null, jobs: ["a"] })))
+    assert.isTrue(isReady(status({ state: "draining", idleSince: null })), "it leaves by itself, so it has called")
+  })
 
   it("reports a silent worker with a job as healthy, because the lease covers it", () =>
     assert.strictEqual(

@@ -3,6 +3,7 @@
  */
 import { HttpApi, OpenApi } from "effect/http-api"
 import { BatchApi } from "./batches/BatchApi.ts"
+import { AgentCallsApi, AgentsApi } from "./control/AgentsApi.ts"
 import { AlertsApi } from "./control/AlertsApi.ts"
 import { AuditedOperations } from "./control/Audit.ts"
 import { AuditApi } from "./control/AuditApi.ts"
@@ -56,6 +57,8 @@ export class Api extends HttpApi.make("stint")
   .add(WebhooksApi)
   .add(OverviewApi)
   .add(EventsApi)
+  .add(AgentsApi)
+  .add(AgentCallsApi)
   .add(AlertsApi)
   .add(AuditApi)
   .add(UsageApi)

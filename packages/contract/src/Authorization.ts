@@ -6,6 +6,7 @@
  */
 import * as Context from "effect/Context"
 import { HttpApiMiddleware, HttpApiSecurity } from "effect/http-api"
+import type { KeyEndpoints } from "./control/AccessKey.ts"
 import type { Endpoint } from "./control/Endpoint.ts"
 import type { KeyLimits } from "./control/Quota.ts"
 import { EndpointNotFound, Forbidden, TooManyRequests, Unauthorized, Unavailable } from "./Problem.ts"
@@ -60,5 +61,18 @@ export class ControlAuthorization extends HttpApiMiddleware.Service<ControlAutho
 /** Operators who manage keys need an admin key. */
 export class KeysAuthorization extends HttpApiMiddleware.Service<KeysAuthorization, { provides: CurrentOperator }>()(
   "@stint/contract/KeysAuthorization",
+  { security, error }
+) {}
+
+/** The key of an agent's request, after the server has checked it. */
+export class CurrentAgentKey extends Context.Service<CurrentAgentKey, {
+  readonly id: string
+  /** The endpoints whose workers its agents may run. */
+  readonly endpoints: KeyEndpoints | ReadonlyArray<string>
+}>()("@stint/contract/CurrentAgentKey") {}
+
+/** Agents need a key with the scope `agent`. */
+export class AgentAuthorization extends HttpApiMiddleware.Service<AgentAuthorization, { provides: CurrentAgentKey }>()(
+  "@stint/contract/AgentAuthorization",
   { security, error }
 ) {}

@@ -9,17 +9,24 @@
  *   ControlAuthorization                      operator   every endpoint
  *   KeysAuthorization                         owner      the platform itself: keys, the audit log, backups
  *   WorkerAuthorization                       worker     worker keys, for the endpoint in the URL
+ *   AgentAuthorization                        agent      agents; no other key, because they receive the secrets of endpoints
  * ```
  */
 import type { HttpApiEndpoint } from "effect/http-api"
-import { ControlAuthorization, JobsAuthorization, KeysAuthorization, WorkerAuthorization } from "./Authorization.ts"
+import {
+  AgentAuthorization,
+  ControlAuthorization,
+  JobsAuthorization,
+  KeysAuthorization,
+  WorkerAuthorization
+} from "./Authorization.ts"
 import { jobScopeOf, type JobsScope, type KeyScope } from "./control/AccessKey.ts"
 import { ViewerAuthorization } from "./control/OverviewApi.ts"
 import { BulkAuthorization } from "./jobs/BulkApi.ts"
 import { OpenAiAuthorization } from "./OpenAiApi.ts"
 
 /** A guard of the server. */
-export type Guard = "caller" | "viewer" | "manager" | "operator" | "owner" | "worker"
+export type Guard = "caller" | "viewer" | "manager" | "operator" | "owner" | "worker" | "agent"
 
 /** The scopes with which a key passes a guard: it needs one of them. */
 export const GUARD_SCOPES: { readonly [guard in Exclude<Guard, "caller">]: ReadonlyArray<KeyScope> } = {
@@ -27,7 +34,8 @@ export const GUARD_SCOPES: { readonly [guard in Exclude<Guard, "caller">]: Reado
   manager: ["admin", "jobs", "jobs:manage"],
   operator: ["admin", "deploy"],
   owner: ["admin"],
-  worker: ["worker"]
+  worker: ["worker"],
+  agent: ["agent"]
 }
 
 /** Like {@link GUARD_SCOPES}, for the guard of callers, by the scope of the operation. */
@@ -55,7 +63,8 @@ const guards: ReadonlyMap<string, (operation: string) => Guard> = new Map<string
   [ViewerAuthorization.key, () => "viewer"],
   [ControlAuthorization.key, () => "operator"],
   [KeysAuthorization.key, () => "owner"],
-  [WorkerAuthorization.key, () => "worker"]
+  [WorkerAuthorization.key, () => "worker"],
+  [AgentAuthorization.key, () => "agent"]
 ])
 
 /** The keys that an operation accepts; undefined: it needs no key. */

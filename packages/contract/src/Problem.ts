@@ -89,11 +89,25 @@ export class ModelNotFound extends HttpApiError.Problem<ModelNotFound>()("ModelN
   title: "Model not found"
 }, members) {}
 
+/** 404: the platform knows no agent with this name. */
+export class AgentNotFound extends HttpApiError.Problem<AgentNotFound>()("AgentNotFound", {
+  type: "/problems/agent-not-found",
+  status: 404,
+  title: "Agent not found"
+}, members) {}
+
 /** 404: the schedule does not exist. */
 export class ScheduleNotFound extends HttpApiError.Problem<ScheduleNotFound>()("ScheduleNotFound", {
   type: "/problems/schedule-not-found",
   status: 404,
   title: "Schedule not found"
+}, members) {}
+
+/** 404: the platform knows no such worker. It has exited, or has never called. */
+export class WorkerNotFound extends HttpApiError.Problem<WorkerNotFound>()("WorkerNotFound", {
+  type: "/problems/worker-not-found",
+  status: 404,
+  title: "Worker not found"
 }, members) {}
 
 /** 404: the bulk operation does not exist, or belongs to another key. */

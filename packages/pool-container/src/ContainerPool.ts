@@ -97,6 +97,16 @@ const make = Effect.fnUntraced(function*(options: Options) {
     const image = yield* images.resolve(endpoint.id, source.image)
     const name = nameOf(worker)
     const address = addressIn(variables)
+    if (source.network !== "host" && address?.protocol === "https:") {
+      return yield* new PoolError({
+        reason: new PoolUnavailable({
+          problem:
+            `the platform's address ${address.origin} needs TLS, and a container's separate network reaches it only by the name 127.0.0.1`,
+          hint:
+            `Set the network of endpoint ${endpoint.id} to host, or give the agent an http address: stint agent --join http://...`
+        })
+      })
+    }
     const port = source.network === "host" || address === undefined ? null : Number(address.port || 80)
     const inside = port === null || address === undefined
       ? variables

@@ -73,7 +73,7 @@ export interface Engine {
   /** Returns when the container does not run. */
   readonly wait: (container: string) => Effect.Effect<void, EngineError>
   readonly inspect: (container: string) => Effect.Effect<ContainerState, EngineError>
-  /** The processor time of the container's processes, in milliseconds. */
+  /** The CPU time of the container's processes, in milliseconds. */
   readonly cpuMillis: (container: string) => Effect.Effect<number, EngineError>
   /** Kills the container if it runs, and removes it with its anonymous volumes. */
   readonly remove: (container: string) => Effect.Effect<void, EngineError>

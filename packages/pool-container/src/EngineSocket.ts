@@ -25,6 +25,9 @@ const usualSockets = (): ReadonlyArray<string> => {
   ]
 }
 
+/** Whether this machine probably has an engine: one of the usual sockets exists. */
+export const exists = (): boolean => usualSockets().some((path) => existsSync(path))
+
 const HINT = "Start Docker or Podman (systemctl enable --now podman.socket), or set STINT_ENGINE to the path of its socket."
 
 /** The error of a worker's start while the engine does not answer. */

@@ -52,11 +52,11 @@ describe("ContainerPool: starts", () => {
       assert.strictEqual(engine.containers.size, 0)
     }).pipe(Effect.scoped))
 
-  it.live("reads the processor time of a container from the engine, and returns none when the engine does not report it", () =>
+  it.live("reads the CPU time of a container from the engine, and returns none when the engine does not report it", () =>
     Effect.gen(function*() {
       const { engine, pool, start } = yield* world
       const { cpuMillis } = yield* start(yield* pool())
-      if (cpuMillis === undefined) return assert.fail("the pool has no processor times")
+      if (cpuMillis === undefined) return assert.fail("the pool has no CPU times")
       engine.only.cpuNanos = 1_234_567_890
       assert.strictEqual(yield* cpuMillis, 1_234.56789)
       engine.overrides.set("GET /containers/stint-w-1/stats", { status: 500, message: "no cgroup" })

@@ -12,6 +12,7 @@
  */
 import type { ReleaseCode } from "@stint/contract/Release"
 import { type CodeArtifacts, CodeError } from "@stint/pool/CodeArtifacts"
+import type { CodeTransfer } from "@stint/pool/CodeTransfer"
 import { PoolError, PoolUnavailable, SpawnFailed } from "@stint/pool/PoolError"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -26,10 +27,17 @@ import { type BundlePermissions, OWNER_ONLY } from "./WorkerUser.ts"
 /** The prefix of folders that are being written. */
 const UNFINISHED = ".new-"
 
+/** The name of code: a SHA-256 hash. */
+const HASH = /^[0-9a-f]{64}$/
+
+/** The name of a file in a bundle. */
+const FILE_NAME = /^[\w-][\w.-]{0,254}$/
+
 /** How often a bundle is rebuilt because a source changed during the build, and the pause before each rebuild. */
 const REBUILDS = { times: 4, pause: "50 millis" } as const
 
 export interface FrozenCode extends Pick<CodeArtifacts["Service"], "freeze" | "retain"> {
+  readonly transfer: CodeTransfer["Service"]
   /**
    * The program of frozen code. Missing code is rebuilt from `handler`, because another node may have made the release; the result is the same if its
    * files have not changed. Fails if the code is still missing.
@@ -228,7 +236,32 @@ export const make = Effect.fnUntraced(function*(
       })
     })
 
+  /** The stored files of frozen code; undefined if there are none. */
+  const stored = (name: string) =>
+    Effect.tryPromise(async () =>
+      HASH.test(name) && existsSync(join(folder, name)) ? await filesOf(join(folder, name)) : undefined
+    )
+      .pipe(Effect.orElseSucceed(() => undefined))
+
+  const transfer: CodeTransfer["Service"] = {
+    has: (name) => Effect.sync(() => HASH.test(name) && existsSync(join(folder, name))),
+    read: (name) => Effect.map(stored(name), (files) => files === undefined ? undefined : Object.fromEntries(files)),
+    write: (name, content) => {
+      const files = Object.entries(content).map(([file, bytes]) => [file, Buffer.from(bytes)] as const)
+        .sort(([a], [b]) => (a < b ? -1 : 1))
+      if (!files.every(([file]) => FILE_NAME.test(file))) return Effect.succeed("it has a file with an invalid name")
+      if (hashOf(files) !== name) return Effect.succeed("its content does not have the hash that names it")
+      return one.withPermits(1)(Effect.tryPromise(() => writeFolder(folder, name, files, OWNER_ONLY))).pipe(
+        Effect.as(undefined),
+        Effect.catch(({ cause }) =>
+          Effect.succeed(`it cannot be stored in ${folder} (${cause instanceof Error ? cause.message : String(cause)})`)
+        )
+      )
+    }
+  }
+
   return {
+    transfer,
     freeze: (source) =>
       source.type === "handler" ? one.withPermits(1)(freezeHandler(resolve(source.file))) : Effect.succeed(undefined),
     retain: (hashes) =>

@@ -16,6 +16,7 @@
  * safe to delete, and `work/` (the working folders of running `command` workers, see `WorkFolders`).
  */
 import { CodeArtifacts } from "@stint/pool/CodeArtifacts"
+import { CodeTransfer } from "@stint/pool/CodeTransfer"
 import type { NamedVolumes } from "@stint/pool/NamedVolumes"
 import { NoCapacity, PoolError, PoolUnavailable } from "@stint/pool/PoolError"
 import type { WorkerExit } from "@stint/pool/WorkerExit"
@@ -375,10 +376,11 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
 
   const pool = WorkerPool.of({ supports: ["handler", "command"], prepare, start, orphans })
   return Context.make(WorkerPool, pool).pipe(
-    Context.add(CodeArtifacts, CodeArtifacts.of({ freeze: frozen.freeze, retain: frozen.retain }))
+    Context.add(CodeArtifacts, CodeArtifacts.of({ freeze: frozen.freeze, retain: frozen.retain })),
+    Context.add(CodeTransfer, CodeTransfer.of(frozen.transfer))
   )
 })
 
 /** The pool, and the store of the code that it runs. Fails when its records cannot be stored in `dataDir`. */
-export const layer = (options: Options): Layer.Layer<WorkerPool | CodeArtifacts, PoolError> =>
+export const layer = (options: Options): Layer.Layer<WorkerPool | CodeArtifacts | CodeTransfer, PoolError> =>
   Layer.effectContext(layerOf(options))

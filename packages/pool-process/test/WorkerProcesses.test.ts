@@ -74,7 +74,7 @@ spawn(process.execPath, ["-e", ${
       }], { stdio: "inherit" })
 `)
       const { cpuMillis, exit, kill } = yield* start({ type: "command", command: [process.execPath, program] })
-      if (cpuMillis === undefined) return assert.fail("the pool has no processor times")
+      if (cpuMillis === undefined) return assert.fail("the pool has no CPU times")
       yield* line(`${mark} burnt`)
       const spent = yield* cpuMillis
       assert.isAbove(spent ?? 0, 590)

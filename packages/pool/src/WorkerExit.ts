@@ -10,8 +10,11 @@ export type WorkerExit =
   | { readonly _tag: "Exited"; readonly code: number; readonly log: ReadonlyArray<string> }
   /** A signal killed the worker. `outOfMemory` is true when the pool knows that memory ran out. */
   | { readonly _tag: "Killed"; readonly signal: string; readonly outOfMemory: boolean; readonly log: ReadonlyArray<string> }
-  /** The machine or container that the worker ran on is gone. `reason` is a sentence. */
-  | { readonly _tag: "Lost"; readonly reason: string; readonly log: ReadonlyArray<string> }
+  /**
+   * The machine or container that the worker ran on is gone. `reason` is a sentence. `mayRun`: only the connection to the machine is known to be lost,
+   * so the worker may still run; its jobs return to the queue when their leases expire.
+   */
+  | { readonly _tag: "Lost"; readonly reason: string; readonly log: ReadonlyArray<string>; readonly mayRun?: true }
 
 /** Signals for exit codes above 128, as shells and container engines report them. */
 const SIGNALS: Readonly<Record<number, string>> = {

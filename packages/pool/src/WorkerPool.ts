@@ -17,6 +17,7 @@ import type { EndpointId, WorkerId } from "@stint/contract/Ids"
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
+import type * as Stream from "effect/Stream"
 import type { PoolError } from "./PoolError.ts"
 import type { WorkerExit } from "./WorkerExit.ts"
 import type { WorkerModel } from "./WorkerModel.ts"
@@ -86,6 +87,13 @@ export interface OrphanedWorker {
   ) => Effect.Effect<WorkerHandle, never, Scope.Scope>
 }
 
+/** A change that a pool reports without being asked. */
+export type PoolChange =
+  /** The pool found an orphan after its start, for example because the orphan's machine connected later. The caller adopts it. */
+  | { readonly _tag: "Orphan"; readonly orphan: OrphanedWorker }
+  /** A start failed for lack of capacity, and another one may now succeed. */
+  | { readonly _tag: "Room" }
+
 export class WorkerPool extends Context.Service<WorkerPool, {
   /** The source types that this pool supports; never `external`. */
   readonly supports: ReadonlyArray<EndpointSource["type"]>
@@ -101,4 +109,6 @@ export class WorkerPool extends Context.Service<WorkerPool, {
   readonly start: (request: StartRequest) => Effect.Effect<WorkerHandle, PoolError, Scope.Scope>
   /** The orphans that the pool found when it started. The caller adopts each of them; empty for pools without orphans. */
   readonly orphans: ReadonlyArray<OrphanedWorker>
+  /** For one reader. Absent for pools that report no changes. */
+  readonly changes?: Stream.Stream<PoolChange>
 }>()("@stint/pool/WorkerPool") {}

@@ -8,6 +8,7 @@ import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
+import * as Stream from "effect/Stream"
 import { PoolError, Unsupported } from "./PoolError.ts"
 import { WorkerPool } from "./WorkerPool.ts"
 
@@ -27,7 +28,8 @@ const combine = (pools: ReadonlyArray<Pool>): Pool => {
       const { type } = request.endpoint.source
       return byType.get(type)?.start(request) ?? Effect.fail(new PoolError({ reason: new Unsupported({ source: type }) }))
     },
-    orphans: pools.flatMap(({ orphans }) => orphans)
+    orphans: pools.flatMap(({ orphans }) => orphans),
+    changes: Stream.mergeAll(pools.flatMap(({ changes }) => changes ?? []), { concurrency: "unbounded" })
   })
 }
 

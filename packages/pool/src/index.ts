@@ -1,7 +1,9 @@
 /**
  * The contract for worker pools, and an in-memory pool.
  */
+export * as Agents from "./Agents.ts"
 export * as CodeArtifacts from "./CodeArtifacts.ts"
+export * as CodeTransfer from "./CodeTransfer.ts"
 export * as LogTail from "./LogTail.ts"
 export * as MemoryWorkerPool from "./MemoryWorkerPool.ts"
 export * as ParsedLogLine from "./ParsedLogLine.ts"

@@ -232,6 +232,58 @@ describe("WorkerRegistry", () => {
       assert.deepStrictEqual(yield* registry.list(E), [])
     }))
 
+  test("gives no jobs to an external worker that an operator has drained, until it announces its exit and calls again", (registry) =>
+    Effect.gen(function*() {
+      registry.leave(E, "unknown", "drain")
+      assert.deepStrictEqual(yield* registry.list(E), [])
+      yield* registry.touch(E, "ann")
+      registry.leave(E, "ann", "drain")
+      for (let calls = 0; calls < 3; calls++) {
+        yield* TestClock.adjust(EXIT_GRACE_MILLIS + 1)
+        yield* registry.touch(E, "ann")
+        assert.deepInclude(yield* only(registry), { state: "draining", leaving: "drain" })
+      }
+      registry.leave(E, "ann", "stop")
+      registry.leave(E, "ann", "drain")
+      assert.deepInclude(yield* only(registry), { state: "draining", leaving: "stop" }, "a stop is not taken back")
+      yield* registry.drain(E, "ann", "announced")
+      yield* registry.touch(E, "ann")
+      assert.isTrue(yield* registry.isDraining(E, "ann"), "the call was sent before the exit")
+      yield* TestClock.adjust(EXIT_GRACE_MILLIS + 1)
+      yield* registry.touch(E, "ann")
+      const again = yield* only(registry)
+      assert.deepInclude(again, { state: "idle" })
+      assert.notProperty(again, "leaving")
+    }))
+
+  test("gives an external worker jobs after its exit, also when it had announced the exit before an operator stopped it", (registry) =>
+    Effect.gen(function*() {
+      yield* registry.touch(E, "ann")
+      yield* registry.drain(E, "ann", "announced")
+      yield* TestClock.adjust(1_000)
+      registry.leave(E, "ann", "stop")
+      assert.deepInclude(yield* only(registry), { state: "draining", leaving: "stop" })
+      yield* TestClock.adjust(EXIT_GRACE_MILLIS)
+      yield* registry.touch(E, "ann")
+      const again = yield* only(registry)
+      assert.deepInclude(again, { state: "idle" })
+      assert.notProperty(again, "leaving")
+    }))
+
+  test("shows a worker that is drained before its first call as draining, and forgets the request with the worker", (registry) =>
+    Effect.gen(function*() {
+      yield* registry.starting(E, "ann")
+      registry.leave(E, "ann", "drain")
+      assert.deepInclude(yield* only(registry), { state: "draining", idleSince: null, pooled: true })
+      yield* registry.removed(E, "ann")
+      yield* registry.touch(E, "bob")
+      registry.leave(E, "bob", "stop")
+      yield* TestClock.adjust(FORGET_AFTER_MILLIS + 1)
+      assert.deepStrictEqual(yield* registry.list(E), [])
+      yield* registry.touch(E, "bob")
+      assert.deepInclude(yield* only(registry), { id: "bob", state: "idle" })
+    }))
+
   test("shows a failure that the pool does not remove for three minutes", (registry) =>
     Effect.gen(function*() {
       yield* registry.failing(E, "ann", "unhealthy", "no GPU")

@@ -26,6 +26,7 @@ import { schedules } from "./control/ScheduleSuite.ts"
 import { secrets } from "./control/SecretSuite.ts"
 import { usage } from "./control/UsageSuite.ts"
 import { webhooks } from "./control/WebhookSuite.ts"
+import { workerRemovals } from "./control/WorkerRemovalSuite.ts"
 import { badInput } from "./http/BadInputSuite.ts"
 import { connections } from "./http/ConnectionSuite.ts"
 import { disconnects } from "./http/DisconnectSuite.ts"
@@ -94,6 +95,7 @@ export const suite = <E>(
     describe("control API", () => control(it))
     describe("releases", () => releases(it))
     describe("overview", () => overviews(it))
+    describe("workers", () => workerRemovals(it))
     describe("events of the platform", () => platformEvents(it))
     describe("alerts", () => alerts(it))
     describe("webhooks", () => webhooks(it))

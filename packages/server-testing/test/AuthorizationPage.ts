@@ -5,7 +5,7 @@ import type { KeyScope } from "@stint/contract/AccessKey"
 import type { Guard } from "@stint/contract/Permission"
 import { NAMED, OPEN, type Rule } from "./AuthorizationRules.ts"
 
-const SCOPES: ReadonlyArray<KeyScope> = ["jobs:submit", "jobs:read", "jobs:manage", "jobs", "worker", "deploy", "admin"]
+const SCOPES: ReadonlyArray<KeyScope> = ["jobs:submit", "jobs:read", "jobs:manage", "jobs", "worker", "agent", "deploy", "admin"]
 
 const row = (cells: ReadonlyArray<string>, widths: ReadonlyArray<number>) =>
   `| ${cells.map((cell, at) => cell.padEnd(widths[at] ?? 0)).join(" | ")} |`
@@ -32,7 +32,8 @@ const TITLES: { readonly [guard in Guard]: string } = {
   manager: "Changes to jobs of all endpoints of a key",
   operator: "Endpoints, releases, schedules, secrets",
   owner: "The platform",
-  worker: "Workers"
+  worker: "Workers",
+  agent: "Agents"
 }
 
 const TEXTS: { readonly [guard in Guard]: string } = {
@@ -42,7 +43,10 @@ const TEXTS: { readonly [guard in Guard]: string } = {
   operator: "Keys with these scopes are always valid for every endpoint.",
   owner: "Keys with this scope are always valid for every endpoint.",
   worker:
-    "These operations also accept the [derived worker key](../spec/authentication.md#worker-keys) of the endpoint, and that of the worker in the URL. No other operation does."
+    "These operations also accept the [derived worker key](../spec/authentication.md#worker-keys) of the endpoint, and that of the worker in the URL. No other operation does.",
+  agent:
+    "Only `stint agent` calls these. No other scope suffices, not even `admin`, because an agent receives the secrets of the endpoints whose workers it runs. " +
+    "The platform places only workers of the key's endpoints on its agents."
 }
 
 const section = (guard: Guard, rules: ReadonlyArray<Rule>): string => {
@@ -60,7 +64,7 @@ const section = (guard: Guard, rules: ReadonlyArray<Rule>): string => {
   return [`## ${TITLES[guard]}`, ...(TEXTS[guard] === "" ? [] : [TEXTS[guard]]), table(head, rows)].join("\n\n")
 }
 
-const GUARDS: ReadonlyArray<Guard> = ["caller", "viewer", "manager", "worker", "operator", "owner"]
+const GUARDS: ReadonlyArray<Guard> = ["caller", "viewer", "manager", "worker", "agent", "operator", "owner"]
 
 const anchor = (title: string) => title.toLowerCase().replaceAll(/[^\w -]/g, "").replaceAll(" ", "-")
 

@@ -77,12 +77,13 @@ export const NAMED: Readonly<Record<string, Named>> = {
 
 /**
  * Operations without an endpoint in their URL that have a query or a body, but no endpoint in them. Operators have keys for all endpoints, so
- * only operations that keys with limits can call are listed.
+ * only operations that keys with limits can call are listed. An agent's report names the endpoints of its workers; the platform ends those that the key does
+ * not permit.
  */
-export const UNNAMED: ReadonlySet<string> = new Set(["bulk.cancelBulk"])
+export const UNNAMED: ReadonlySet<string> = new Set(["agentCalls.reportAgent", "bulk.cancelBulk"])
 
-/** Operations that would delete what the matrix uses. They are called only where they are refused, and with endpoints that do not exist. */
-export const DESTRUCTIVE: ReadonlySet<string> = new Set(["control.deleteEndpoint"])
+/** Operations that would remove what the matrix uses. They are called only where they are refused, and with endpoints that do not exist. */
+export const DESTRUCTIVE: ReadonlySet<string> = new Set(["control.deleteEndpoint", "control.drainWorker", "control.stopWorker"])
 
 /** Operations on the fast path, which are also called with a URL that takes the router path. */
 export const FAST: ReadonlySet<string> = new Set([

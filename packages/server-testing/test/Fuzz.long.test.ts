@@ -8,6 +8,7 @@
  * Runs for about 20 s; `STINT_CHAOS_MINUTES=10` prolongs it. A failure prints the seed and the request; `STINT_PROPERTY_SEED` repeats a run.
  */
 import { describe, expect, it } from "@effect/vitest"
+import { NewKey } from "@stint/contract/AccessKey"
 import { Endpoint } from "@stint/contract/Endpoint"
 import { ErrorGroupList } from "@stint/contract/ErrorGroup"
 import { ModelCache } from "@stint/contract/Model"
@@ -207,15 +208,23 @@ const MODEL = { owner: "openai", name: "whisper-large-v3" }
 /** The ids of things that exist, by the name of their parameter. */
 type Ids = Readonly<Record<string, string>>
 
+/** The key that an operation accepts. */
+const rightKey = (template: string, { agent, worker }: { readonly worker: string; readonly agent: string }): string =>
+  /\/(?:job-|ping|run-journal)/.test(template)
+    ? worker
+    : /\/agents\/\{agent\}\/(?:report|changes|code)/.test(template)
+    ? agent
+    : `Bearer ${ADMIN_KEY}`
+
 /** The bytes of a generated request. `real` maps parameters to ids that exist. */
-const bytesOf = (one: Generated, real: Ids, workerKey: string): Buffer => {
+const bytesOf = (one: Generated, real: Ids, keys: { readonly worker: string; readonly agent: string }): Buffer => {
   const { operation } = one.request
   let at = 0
   const path = operation.template.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
     const place = at++ % 4
     return (one.isReal[place] ? idsFor(operation, real)[name] : one.words[place]) ?? "none"
   })
-  const right = /\/(?:job-|ping|run-journal)/.test(operation.template) ? workerKey : `Bearer ${ADMIN_KEY}`
+  const right = rightKey(operation.template, keys)
   const plain = Buffer.from(one.request.body)
   const body = one.encoding === "gzip"
     ? gzipSync(plain)
@@ -272,9 +281,15 @@ describe("chaos: hostile requests", () => {
         worker: "w-1",
         route: "chat/completions",
         hash,
+        agent: "rack-1",
         fingerprint: group?.fingerprint ?? "none",
         ...MODEL
       }
+      const { secret } = yield* Effect.flatMap(
+        server.call("/api/v1/keys", { json: { name: "rack", scopes: ["agent"], endpoints: "all" } }),
+        expectJson(201, NewKey)
+      )
+      const keys = { worker: worker.key, agent: secret }
       let requests = 0
 
       /** Records one connection for each request that a client sends to each operation. */
@@ -290,7 +305,7 @@ describe("chaos: hostile requests", () => {
             method,
             headers: { connection: "close" },
             ...(json === undefined ? {} : { json }),
-            ...(/\/(?:job-|ping|run-journal)/.test(template) ? { authorization: worker.key } : {})
+            authorization: rightKey(template, keys)
           })
         }
         return proxy.requests()
@@ -303,7 +318,7 @@ describe("chaos: hostile requests", () => {
               requests += all.length
               return Effect.runPromise(
                 Effect.forEach(all, (one) =>
-                  check(server.baseUrl, bytesOf(one, real, worker.key)), {
+                  check(server.baseUrl, bytesOf(one, real, keys)), {
                   concurrency: "unbounded",
                   discard: true
                 })

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "@effect/vitest"
 import { suite } from "../src/HttpSuite.ts"
 import { layerMemory } from "../src/ServerTest.ts"
+import { agentResponses } from "./AgentResponses.ts"
 import { budgetResponses } from "./BudgetResponses.ts"
 import { builtResponses } from "./BuildResponses.ts"
 import { sweep } from "./ErrorResponses.ts"
@@ -18,6 +19,7 @@ afterAll(() => stop())
 suite("memory", layerMemory)
 builtResponses()
 budgetResponses()
+agentResponses()
 sweep()
 
 describe("the OpenAPI document", () => {

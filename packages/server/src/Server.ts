@@ -21,6 +21,8 @@
  *   operator --/api/v1/.../webhooks/...-----> WebhookHandlers ----> WebhookStore
  *   viewer   --/api/v1/overview-------------> OverviewHandlers ---> JobQueue, WorkerRegistry
  *   viewer   --/api/v1/events---------------> EventHandlers ------> PlatformEvents
+ *   operator --/api/v1/agents...------------> AgentHandlers ------> Agents
+ *   agent    --/api/v1/agents/{agent}/...---> AgentHandlers ------> Agents
  *   operator --/api/v1/alerts...------------> AlertHandlers ------> Alerts
  *   viewer   --/api/v1/usage----------------> UsageHandlers ------> UsageStore, Budgets
  *   operator --/api/v1/backup---------------> BackupHandlers -----> Backups
@@ -30,6 +32,7 @@
  * `AuditMiddleware` records the operations that change something. The operations that every job uses also have a fast path to the same code (FastPath.ts).
  */
 import { Api } from "@stint/contract/Api"
+import { Agents } from "@stint/pool/Agents"
 import { JobQueue } from "@stint/queue/JobQueue"
 import { PlatformEvents } from "@stint/queue/PlatformEvents"
 import * as Effect from "effect/Effect"
@@ -40,6 +43,7 @@ import * as AuditMiddleware from "./audit/AuditMiddleware.ts"
 import * as AuthGuards from "./auth/AuthGuards.ts"
 import * as AuthMiddleware from "./auth/AuthMiddleware.ts"
 import * as BatchHandlers from "./batches/BatchHandlers.ts"
+import * as AgentHandlers from "./control/AgentHandlers.ts"
 import * as AlertHandlers from "./control/AlertHandlers.ts"
 import * as AuditHandlers from "./control/AuditHandlers.ts"
 import * as BackupHandlers from "./control/BackupHandlers.ts"
@@ -92,6 +96,8 @@ const layerApi = Layer.mergeAll(
       WebhookHandlers.layer,
       OverviewHandlers.layer,
       EventHandlers.layer,
+      AgentHandlers.layerOperators,
+      AgentHandlers.layerCalls,
       AlertHandlers.layer,
       AuditHandlers.layer,
       UsageHandlers.layer,
@@ -129,7 +135,8 @@ const serve = <E, R>(routes: Layer.Layer<never, E, R>) =>
 const layerEndWaits = Layer.effectDiscard(Effect.gen(function*() {
   const queue = yield* JobQueue
   const events = yield* PlatformEvents
-  yield* Effect.addFinalizer(() => Effect.andThen(queue.completeWaits, events.close))
+  const agents = yield* Agents
+  yield* Effect.addFinalizer(() => Effect.andThen(queue.completeWaits, Effect.andThen(agents.completeWaits, events.close)))
 }))
 
 /**

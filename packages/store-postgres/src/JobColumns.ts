@@ -312,11 +312,13 @@ export const stateValues = (
   escapeNul(outcome.error ?? null)
 ]
 
+/** The parameters of a statement with one array for each column, as rows. */
+export const unnest = (columns: Readonly<Record<string, string>>): string =>
+  `unnest(${Object.values(columns).map((type, index) => `$${index + 1}::${type}[]`).join(", ")})`
+
 /** `INSERT` of many rows, one array for each column. */
 export const insertAll = (table: string, columns: Readonly<Record<string, string>>): string =>
-  `INSERT INTO stint.${table} (${Object.keys(columns).join(", ")}) SELECT * FROM unnest(${
-    Object.values(columns).map((type, index) => `$${index + 1}::${type}[]`).join(", ")
-  })`
+  `INSERT INTO stint.${table} (${Object.keys(columns).join(", ")}) SELECT * FROM ${unnest(columns)}`
 
 /** The arrays for {@link insertAll}. */
 export const transpose = (rows: ReadonlyArray<ReadonlyArray<unknown>>): ReadonlyArray<ReadonlyArray<unknown>> =>

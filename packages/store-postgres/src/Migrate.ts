@@ -11,7 +11,7 @@ import { nameOf, openError, type Options } from "./PostgresDatabase.ts"
 import type { PostgresOpenError } from "./PostgresOpenError.ts"
 
 /** How long one statement may take. Nodes have 10 s, and an index on a large table takes longer. Milliseconds. */
-const DEADLINE = 600_000
+export const DEADLINE = 600_000
 
 /** Returns the address without the password, and the version of the tables. */
 export const migrate = (

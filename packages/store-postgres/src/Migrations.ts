@@ -473,8 +473,24 @@ CREATE TABLE stint.removed_error_groups (
 ALTER TABLE stint.ended ADD COLUMN error_group text;
 `
 
+/**
+ * The order in which timers fire. A sweep reads as many rows as it fires, even if many more are due at the same time, for example because a purge
+ * or a batch has ended them together. Jobs with a concurrency key are not ordered by `seq`, so they have their own index.
+ */
+const v10 = `
+DROP INDEX stint.ready_due;
+DROP INDEX stint.delayed_due;
+DROP INDEX stint.ended_due;
+CREATE INDEX ready_due ON stint.ready (due_at, seq);
+CREATE INDEX ready_due_keyed ON stint.ready (due_at) WHERE concurrency_key IS NOT NULL;
+CREATE INDEX delayed_due ON stint.delayed (due_at, seq);
+CREATE INDEX delayed_due_keyed ON stint.delayed (due_at) WHERE concurrency_key IS NOT NULL;
+CREATE INDEX ended_due ON stint.ended (due_at, seq) WHERE batch IS NULL;
+CREATE INDEX ended_due_keyed ON stint.ended (due_at) WHERE batch IS NULL AND concurrency_key IS NOT NULL;
+`
+
 /** The steps, in order. Only append: `test/Migrations.test.ts` pins each released step by its hash. */
-export const steps: ReadonlyArray<string> = [v1, v2, v3, v4, v5, v6, v7, usage, v9]
+export const steps: ReadonlyArray<string> = [v1, v2, v3, v4, v5, v6, v7, usage, v9, v10]
 
 /** The version of the tables of this program. */
 export const LATEST = steps.length

@@ -2,8 +2,9 @@
  * Prepares the tables for a node: checks the server, applies the migrations, and gives the node its number.
  */
 import { type Connection, sqlStateOf } from "./Connection.ts"
+import * as ImportState from "./ImportState.ts"
 import * as Migrations from "./Migrations.ts"
-import { OLDEST_SERVER, PostgresOpenError, ServerTooOld, TablesNewer } from "./PostgresOpenError.ts"
+import { ImportUnfinished, OLDEST_SERVER, PostgresOpenError, ServerTooOld, TablesNewer } from "./PostgresOpenError.ts"
 
 /** The advisory lock of migrations: nodes that start together apply them one after the other. */
 const MIGRATION_LOCK = 5_354_494_001
@@ -12,7 +13,7 @@ const SETTINGS = `CREATE SCHEMA IF NOT EXISTS stint;
 CREATE TABLE IF NOT EXISTS stint.settings (key text PRIMARY KEY, value text NOT NULL);`
 
 /** The version of the tables; 0 for a new database. */
-const readVersion = async ({ query }: Connection): Promise<number> => {
+export const readVersion = async ({ query }: Connection): Promise<number> => {
   const [row] = await query(`SELECT value FROM stint.settings WHERE key = 'version'`)
   return row === undefined ? 0 : Number(row[0])
 }
@@ -70,8 +71,20 @@ export const migrateTables = async (connection: Connection, database: string): P
 /** Returns the number of the node. */
 export const openTables = async (connection: Connection, database: string): Promise<number> => {
   await migrateTables(connection, database)
-  const [row] = await connection.query(
-    `INSERT INTO stint.nodes (no, started_at, seen_at) VALUES (nextval('stint.node_no'), now(), now()) RETURNING no`
-  )
-  return Number(row?.[0])
+  try {
+    await connection.execute("BEGIN")
+    await ImportState.lock(connection.query)
+    const state = (await ImportState.read(connection.query))?.state
+    if (state === "unfinished" || state === "backup") {
+      throw new PostgresOpenError({ database, reason: new ImportUnfinished({ state }) })
+    }
+    const [row] = await connection.query(
+      `INSERT INTO stint.nodes (no, started_at, seen_at) VALUES (nextval('stint.node_no'), now(), now()) RETURNING no`
+    )
+    await connection.execute("COMMIT")
+    return Number(row?.[0])
+  } catch (cause) {
+    if (connection.isOpen()) await connection.execute("ROLLBACK").catch(() => {})
+    throw cause
+  }
 }

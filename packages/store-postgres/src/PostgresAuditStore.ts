@@ -6,11 +6,19 @@ import { AUDIT_KINDS, AuditStore } from "@stint/store/AuditStore"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
+import type { Row } from "./Connection.ts"
+import { escapeNul, unescapeNul } from "./NulText.ts"
 import { PostgresDatabase } from "./PostgresDatabase.ts"
 
 const Body = Schema.fromJsonString(AuditEntry)
-const decodeRow = Schema.decodeUnknownSync(Schema.Tuple([Body]))
+const decodeBody = Schema.decodeUnknownSync(Schema.Tuple([Body]))
 const decodeId = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int]))
+
+/** The target may contain a NUL character, because it has the parameters of a rejected request. */
+const decodeRow = (row: Row): AuditEntry => {
+  const [entry] = decodeBody(row)
+  return { ...entry, target: unescapeNul(entry.target) ?? entry.target }
+}
 
 const COLUMNS = `at, action, target, key, name, via, address, result, status`
 
@@ -43,7 +51,7 @@ const make = Effect.map(PostgresDatabase, (db) =>
         const { action, address, at, key, name, result, status, target, via } = entry
         const [row] = await query(
           `INSERT INTO stint.audit (kind, ${COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) RETURNING id`,
-          [kind, at, action, target, key, name, via, address, result, status]
+          [kind, at, action, escapeNul(target), key, name, via, address, result, status]
         )
         return { ...entry, id: decodeId(row)[0] }
       }),
@@ -51,8 +59,8 @@ const make = Effect.map(PostgresDatabase, (db) =>
       db.read(
         "list the audit",
         async (query) =>
-          (await query(LIST, [finite(before), finite(since), action, key, target, result, finite(limit)])).map((row) =>
-            decodeRow(row)[0]
+          (await query(LIST, [finite(before), finite(since), action, key, escapeNul(target), result, finite(limit)])).map(
+            decodeRow
           )
       ),
     trim: ({ before, entries }, limit) =>

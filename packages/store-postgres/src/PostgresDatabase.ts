@@ -78,7 +78,7 @@ const READERS = 2
  * As in transactions on jobs (Transaction.ts). Otherwise, the query for due timers would scan a table of waiting jobs from its start, because the
  * planner expects to find a due one soon.
  */
-const READER_SETTINGS = "SET enable_seqscan = off; SET jit = off"
+export const READER_SETTINGS = "SET enable_seqscan = off; SET jit = off"
 
 /** The pause after a failed attempt to connect. Operations during the pause fail at once. */
 const RECONNECT_MILLIS = 250
@@ -146,23 +146,24 @@ const makeSlot = (options: ConnectionOptions): Slot => {
   }
 }
 
+/** Runs a transaction. */
+export const transact = async <A>(connection: Connection, run: (query: Query) => Promise<A>): Promise<A> => {
+  try {
+    const begun = connection.execute("BEGIN")
+    const [, value] = await Promise.all([begun, run(connection.query)])
+    await connection.execute("COMMIT")
+    return value
+  } catch (cause) {
+    if (connection.isOpen()) await connection.execute("ROLLBACK").catch(() => {})
+    throw cause
+  }
+}
+
 /** Runs transactions one at a time. */
 const makeWriter = (slot: Slot) => {
   let last: Promise<unknown> = Promise.resolve()
-  const transact = async <A>(run: (query: Query) => Promise<A>): Promise<A> => {
-    const connection = await slot.get()
-    try {
-      const begun = connection.execute("BEGIN")
-      const [, value] = await Promise.all([begun, run(connection.query)])
-      await connection.execute("COMMIT")
-      return value
-    } catch (cause) {
-      if (connection.isOpen()) await connection.execute("ROLLBACK").catch(() => {})
-      throw cause
-    }
-  }
   return <A>(run: (query: Query) => Promise<A>): Promise<A> => {
-    const next = last.then(() => transact(run))
+    const next = last.then(async () => transact(await slot.get(), run))
     last = next.catch(() => {})
     return next
   }

@@ -20,6 +20,17 @@ export class StartFailed extends Schema.TaggedError<StartFailed>()("StartFailed"
 /** A pooler gives each transaction a different server connection. */
 export class TransactionPooler extends Schema.TaggedError<TransactionPooler>()("TransactionPooler", {}) {}
 
+/** A copy from another store has not finished. `backup`: it was a copy of a backup, and a copy of the platform itself must follow. */
+export class ImportUnfinished extends Schema.TaggedError<ImportUnfinished>()("ImportUnfinished", {
+  state: Schema.Literals(["unfinished", "backup"])
+}) {}
+
+/** The database cannot be the target of a copy. */
+export class ImportRefused extends Schema.TaggedError<ImportRefused>()("ImportRefused", {
+  problem: Schema.String,
+  advice: Schema.String
+}) {}
+
 /** The oldest supported major version. */
 export const OLDEST_SERVER = 14
 
@@ -27,7 +38,15 @@ export const OLDEST_SERVER = 14
 export class PostgresOpenError extends Schema.TaggedError<PostgresOpenError>()("PostgresOpenError", {
   /** The address without user and password. */
   database: Schema.String,
-  reason: Schema.Union([ConnectFailed, ServerTooOld, TablesNewer, StartFailed, TransactionPooler])
+  reason: Schema.Union([
+    ConnectFailed,
+    ServerTooOld,
+    TablesNewer,
+    StartFailed,
+    TransactionPooler,
+    ImportUnfinished,
+    ImportRefused
+  ])
 }) {
   override get message(): string {
     const { database, reason } = this
@@ -42,6 +61,13 @@ export class PostgresOpenError extends Schema.TaggedError<PostgresOpenError>()("
           "Start the version of Stint that the other nodes run."
       case "TransactionPooler":
         return `${database} is the address of a pooler in transaction mode, such as PgBouncer. ${POOLER_ADVICE}`
+      case "ImportUnfinished":
+        return reason.state === "backup"
+          ? `${database} contains an import of a backup, so the jobs since the backup are missing. Stop the platform and import its data folder: ` +
+            "stint database import"
+          : `An import into ${database} has not finished. Run it again; it continues where it stopped: stint database import`
+      case "ImportRefused":
+        return `Nothing can be imported into ${database}: ${reason.problem}. ${reason.advice}`
       case "StartFailed":
         return `PostgreSQL at ${database} cannot be used: ${reason.problem}. The user of the address must own the database, or have the right to ` +
           "create the schema `stint` in it."

@@ -18,6 +18,14 @@ const read = async (query: Query, name: string): Promise<string | undefined> => 
   return row === undefined ? undefined : decodeRow(row)[0]
 }
 
+/** Replaces a setting. */
+export const put = async (query: Query, name: string, value: string): Promise<void> => {
+  await query(`INSERT INTO stint.settings (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value`, [
+    keyOf(name),
+    value
+  ])
+}
+
 const make = Effect.gen(function*() {
   const db = yield* PostgresDatabase
   return SharedSettings.of({

@@ -2,7 +2,7 @@
  * Which jobs have timers that are due. Every query reads due rows only, plus the jobs that workers hold:
  *
  * ```
- *   ready, delayed, ended   by `due_at`
+ *   ready, delayed, ended   by `due_at` and `seq`: thousands of jobs may be due at the same time
  *   running, parked         by `not_before`: thousands of runs may wait for months, and their rows never change meanwhile
  *   running, with a worker  all of them: a heartbeat moves the due time, and would have to change an index
  * ```
@@ -23,13 +23,20 @@ const isDue = (place: StateTable): string =>
 const IS_PARKED_DUE = "worker IS NULL AND not_before <= $1"
 
 /** Jobs that are due at the same time fire in order of submission. The `seq` of a job with a slot is its turn. */
-const turnOf = (place: StateTable): string =>
-  `CASE WHEN concurrency_key IS NULL THEN seq ELSE (SELECT j.seq FROM stint.jobs j WHERE j.id = ${place}.id) END`
+const keyedTurn = (place: StateTable): string => `(SELECT j.seq FROM stint.jobs j WHERE j.id = ${place}.id)`
+const turnOf = (place: StateTable): string => `CASE WHEN concurrency_key IS NULL THEN seq ELSE ${keyedTurn(place)} END`
 
 /** A due job: its id, and whether its timer may change other jobs. The time and the turn determine its position in the order. */
-const dueRows = (place: StateTable, at: string, condition: string, related: string): string =>
-  `(SELECT id, ${related} AS related, ${at} AS at, ${turnOf(place)} AS turn FROM stint.${place}
+const dueRows = (place: StateTable, at: string, condition: string, related: string, turn: string): string =>
+  `(SELECT id, ${related} AS related, ${at} AS at, ${turn} AS turn FROM stint.${place}
     WHERE ${condition} AND id <> ALL($3::text[]) ORDER BY at, turn LIMIT $2)`
+
+/** The due rows of a table, read by indexes in their order. No index can have the order of jobs with a concurrency key. */
+const dueRowsOf = (place: StateTable): ReadonlyArray<string> =>
+  place === "running" ? [dueRows(place, "due_at", isDue(place), RELATED, turnOf(place))] : [
+    dueRows(place, "due_at", `concurrency_key IS NULL AND ${isDue(place)}`, RELATED, "seq"),
+    dueRows(place, "due_at", `concurrency_key IS NOT NULL AND ${isDue(place)}`, "true", keyedTurn(place))
+  ]
 
 /**
  * The due jobs in the order in which their timers fire, without locks. `$1`: now, `$2`: the limit, `$3`: ids to skip. Takes the first jobs of both
@@ -37,15 +44,20 @@ const dueRows = (place: StateTable, at: string, condition: string, related: stri
  */
 export const DUE = `SELECT id, related FROM (${
   [
-    ...DUE_TABLES.map((place) => dueRows(place, "due_at", isDue(place), RELATED)),
-    dueRows("running", "not_before", IS_PARKED_DUE, "true")
+    ...DUE_TABLES.flatMap(dueRowsOf),
+    dueRows("running", "not_before", IS_PARKED_DUE, "true", turnOf("running"))
   ].join(" UNION ALL ")
 }) s ORDER BY at, turn LIMIT $2`
 
-/** Locks the given jobs that are due and that no other transaction has locked. `$1`: now, `$2`: their ids. */
+/**
+ * Locks the given jobs that are due and that no other transaction has locked. `$1`: now, `$2`: their ids. They are found by id:
+ * because of the CASE, the planner cannot use an index of due jobs and read all of its entries.
+ */
 export const lockDue = (place: StateTable): string =>
   `WITH s AS MATERIALIZED (
-     SELECT * FROM stint.${place} WHERE ${isDue(place)} AND id = ANY($2::text[]) FOR UPDATE SKIP LOCKED
+     SELECT * FROM stint.${place} WHERE id = ANY($2::text[]) AND CASE WHEN ${
+    isDue(place)
+  } THEN true ELSE false END FOR UPDATE SKIP LOCKED
    ) SELECT ${WITH_WEBHOOK_PAYLOADS} FROM s JOIN stint.jobs j ON j.id = s.id`
 
 const isAnyDue = (from: string): string => `EXISTS (SELECT 1 FROM stint.${from} AND id <> ALL($2::text[]))`

@@ -2,7 +2,7 @@
  * Writes the changes of a transaction: each table is changed by at most one `DELETE`, one `UPDATE` and one `INSERT`, regardless of the number of
  * rows. All statements are sent together with the `COMMIT`.
  */
-import { dueAt as batchDueAt } from "@stint/store/BatchMachine"
+import { type BatchRecord, dueAt as batchDueAt } from "@stint/store/BatchMachine"
 import { dueAt } from "@stint/store/JobMachine"
 import type { JobHead } from "@stint/store/JobRecord"
 import * as Schema from "effect/Schema"
@@ -19,7 +19,8 @@ import type { Entry, Work } from "./Work.ts"
 
 const CHUNK = { job: "text", attempt: "int", number: "int", body: "text" } as const
 const TAG = { endpoint: "text", tag: "text", created_at: "bigint", id: "text" } as const
-const BATCH = {
+/** The columns of `batches` for `INSERT`. */
+export const BATCH = {
   id: "text",
   endpoint: "text",
   owner: "text",
@@ -47,6 +48,17 @@ const LEAVE = `UPDATE stint.ended e SET batch = u.batch, drained = u.drained, du
   FROM unnest($1::text[], $2::text[], $3::int[], $4::bigint[]) AS u (id, batch, drained, due_at) WHERE e.id = u.id`
 
 const encodeBatch = Schema.encodeSync(BatchBody)
+
+/** The values of a batch, in the order of {@link BATCH}. */
+export const batchValues = (batch: BatchRecord): ReadonlyArray<unknown> => [
+  batch.id,
+  batch.endpoint,
+  batch.owner,
+  batch.createdAt,
+  batch.endedAt !== null,
+  batchDueAt(batch),
+  encodeBatch(batch)
+]
 
 /** Whether the row can stay in its table, so that its payloads need not be written again. */
 const staysInPlace = (before: JobHead, after: JobHead): boolean => {
@@ -105,7 +117,10 @@ const sort = (entries: Iterable<Entry>): Sorted => {
 
 const ids = (entries: ReadonlyArray<Entry>): ReadonlyArray<string> => entries.map(({ head }) => head.id)
 
-const jobValues = ({ head, input, inputBytes, key, seq }: Entry): ReadonlyArray<unknown> => [
+/** The values of a job, in the order of `JOB`. */
+export const jobValues = (
+  { head, input, inputBytes, key, seq }: Pick<Entry, "head" | "input" | "inputBytes" | "key" | "seq">
+): ReadonlyArray<unknown> => [
   head.id,
   head.endpoint,
   seq,
@@ -238,15 +253,7 @@ export const commit = async (work: Work, execute: (text: string) => Promise<void
   insert(
     "batches",
     BATCH,
-    changedBatches.filter(({ removed, stored }) => !removed && stored === undefined).map(({ batch }) => [
-      batch.id,
-      batch.endpoint,
-      batch.owner,
-      batch.createdAt,
-      batch.endedAt !== null,
-      batchDueAt(batch),
-      encodeBatch(batch)
-    ])
+    changedBatches.filter(({ removed, stored }) => !removed && stored === undefined).map(({ batch }) => batchValues(batch))
   )
   const savedBatches = changedBatches.filter(({ removed, stored }) => !removed && stored !== undefined)
   if (savedBatches.length > 0) {

@@ -42,6 +42,7 @@ import * as PostgresWebhookSecretStore from "./PostgresWebhookSecretStore.ts"
 import * as PostgresWebhookStore from "./PostgresWebhookStore.ts"
 
 export * as Doctor from "./Doctor.ts"
+export * as Import from "./Import.ts"
 export * as Migrate from "./Migrate.ts"
 export * as PostgresAuditStore from "./PostgresAuditStore.ts"
 export * as PostgresBuildStore from "./PostgresBuildStore.ts"

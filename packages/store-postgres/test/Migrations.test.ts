@@ -12,7 +12,8 @@ const RELEASED = [
   "8b9ffbf81ce5bdef",
   "f98b38cabf3f37b4",
   "4ca8476308139dcf",
-  "2c269f65302b7956"
+  "2c269f65302b7956",
+  "9f3805dfbfe57326"
 ]
 
 describe("migrations", () => {

@@ -5,6 +5,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { toJsonText } from "@stint/contract/Json"
 import { Scenario } from "@stint/store-testing"
 import * as Effect from "effect/Effect"
+import { rowsRead } from "./RowsRead.ts"
 import { ENDPOINT, HASH, node, START } from "./RunNode.ts"
 import { execute, makeDatabases, missing, testCluster } from "./TestCluster.ts"
 
@@ -12,12 +13,6 @@ import { execute, makeDatabases, missing, testCluster } from "./TestCluster.ts"
 const DUE = 5
 
 const WAKES_AT = 50_000
-
-/** The rows that all connections have read since the cluster began. A connection reports what it has read when it closes, if not before. */
-const READ = `SELECT coalesce(sum(seq_tup_read + coalesce(idx_tup_fetch, 0)), 0)::int FROM pg_stat_user_tables
-  WHERE schemaname = 'stint' AND relname IN ('running', 'ready', 'delayed', 'ended', 'runs', 'run_entries')`
-
-const OPEN = "SELECT count(*)::int FROM pg_stat_activity WHERE application_name = 'stint'"
 
 /** Registers the rule, with a number of parked runs. */
 export const parkedRunsRule = (parked: number): void => {
@@ -29,16 +24,7 @@ export const parkedRunsRule = (parked: number): void => {
       Effect.gen(function*() {
         const address = yield* url
         const sql = (text: string) => Effect.promise(() => execute(address, text))
-        const number = (text: string) => Effect.map(sql(text), ([row]) => Number(row?.[0]))
-        /** The rows that a node reads. */
-        const reads = <A, E>(run: (one: Effect.Success<ReturnType<typeof node>>) => Effect.Effect<A, E>) =>
-          Effect.gen(function*() {
-            yield* number(OPEN).pipe(Effect.repeat({ until: (count) => count === 0 }))
-            const before = yield* number(READ)
-            const value = yield* Effect.scoped(Effect.flatMap(node(address), run))
-            yield* number(OPEN).pipe(Effect.repeat({ until: (count) => count === 0 }))
-            return [value, (yield* number(READ)) - before] as const
-          })
+        const reads = rowsRead(address)
         yield* Effect.scoped(Effect.gen(function*() {
           const one = yield* node(address)
           yield* one.runs.define(ENDPOINT, HASH, toJsonText({ name: "letters", nodes: [] }), 0)

@@ -53,13 +53,15 @@ export interface BatchRows {
   readonly requests: (batch: BatchId, offset: number, limit: number) => ReadonlyArray<JobId>
 }
 
-const BATCH = `id, endpoint, owner, status, name, webhook, policy, created_at AS createdAt, touched_at AS touchedAt,
+/** The columns of {@link decodeBatch}. */
+export const BATCH = `id, endpoint, owner, status, name, webhook, policy, created_at AS createdAt, touched_at AS touchedAt,
   finalized_at AS finalizedAt, ended_at AS endedAt, retention_ms AS retentionMs, total, unfed AS notEnqueued, running, completed, failed, cancelled`
 
 const PolicyText = Schema.NullOr(Schema.fromJsonString(Policy))
 const OptionsText = Schema.fromJsonString(RequestOptions)
 
-const decodeBatch = Schema.decodeUnknownSync(Schema.Struct({ ...BatchRecord.fields, policy: PolicyText }))
+/** Decodes a row of {@link BATCH}, with names. */
+export const decodeBatch = Schema.decodeUnknownSync(Schema.Struct({ ...BatchRecord.fields, policy: PolicyText }))
 const encodePolicy = Schema.encodeSync(PolicyText)
 const encodeOptions = Schema.encodeSync(OptionsText)
 const decodePendingRequest = Schema.decodeUnknownSync(Schema.Struct({

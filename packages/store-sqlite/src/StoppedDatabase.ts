@@ -18,7 +18,7 @@ export const SUPPORTED_TABLES = Migrations.LATEST
 const decodeNames = Schema.decodeUnknownSync(Schema.Array(Schema.Struct({ name: Schema.String })))
 
 /** Opens and locks the file while the scope is open. Fails when a platform has locked the file, or another program wrote it. */
-const open = (file: string): Effect.Effect<DatabaseSync, SqliteOpenError, Scope.Scope> =>
+export const open = (file: string): Effect.Effect<DatabaseSync, SqliteOpenError, Scope.Scope> =>
   Effect.acquireRelease(
     Effect.try({
       try: () => {

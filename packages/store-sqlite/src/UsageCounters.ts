@@ -45,9 +45,12 @@ const bytesOf = (column: string): string =>
 
 const OUTCOME_BYTES = ["progress", "output", "error", "last_error"].map(bytesOf).join(" + ")
 
+/** The size of the chunks of a row of `jobs`. */
+export const CHUNK_BYTES = `coalesce((SELECT sum(${bytesOf("body")}) FROM chunks WHERE chunks.job = jobs.seq), 0)`
+
 const JOB_BYTES = `coalesce((SELECT ${bytesOf("input")} + ${bytesOf("s3_config")} FROM inputs WHERE inputs.seq = jobs.seq), 0)
   + coalesce((SELECT ${OUTCOME_BYTES} FROM outcomes WHERE outcomes.seq = jobs.seq), 0)
-  + coalesce((SELECT sum(${bytesOf("body")}) FROM chunks WHERE chunks.job = jobs.seq), 0)
+  + ${CHUNK_BYTES}
   + coalesce((SELECT bytes FROM job_logs WHERE job_logs.job = jobs.seq), 0)`
 
 const Usage = Schema.Struct({ waiting: Schema.Int, bytes: Schema.Int })

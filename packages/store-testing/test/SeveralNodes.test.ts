@@ -5,10 +5,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
-import type { JobStore } from "@stint/store/JobStore"
+import { JobStore } from "@stint/store/JobStore"
 import * as MemoryJobStore from "@stint/store/MemoryJobStore"
 import { Nodes, type Receive } from "@stint/store/Nodes"
 import * as Context from "effect/Context"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
@@ -134,6 +135,113 @@ describe("several nodes", () => {
       assert.deepStrictEqual(yield* states(second), [["ann", "idle"]])
     }))
   )
+
+  const seen = (node: Effect.Success<ReturnType<typeof queueOf>>) => node.registry.list(node.endpoint.id)
+
+  rule(
+    "a drain at one node reaches the worker's open take at the other, and every node that the worker calls later",
+    Effect.scoped(Effect.gen(function*() {
+      const { first, join, second, stores } = yield* twoQueues
+      const taking = yield* Effect.forkChild(second.take("ann", { waitMs: 60_000 }))
+      yield* Scenario.settle
+      const drained = yield* first.queue.removeWorker(first.endpoint.id, "ann", "drain")
+      assert.deepInclude(drained, { id: "ann", state: "draining", leaving: "drain" })
+      assert.deepStrictEqual(yield* Fiber.join(taking), [])
+      yield* first.submit()
+      const third = yield* queueOf(stores, join())
+      for (const node of [first, second, third]) {
+        const again = yield* Effect.forkChild(node.take("ann", { waitMs: 60_000 }))
+        yield* TestClock.adjust("2 seconds")
+        assert.deepStrictEqual(yield* Fiber.join(again), [])
+        assert.deepInclude((yield* seen(node))[0], { state: "draining", leaving: "drain" })
+      }
+      assert.strictEqual((yield* second.takeOne("bob")).worker, "bob")
+    }))
+  )
+
+  rule(
+    "a stop at one node takes away jobs that an external worker took from the other: they lose an attempt, and it gets stop signals",
+    Effect.scoped(Effect.gen(function*() {
+      const { first, second } = yield* twoQueues
+      const job = yield* second.started("ann")
+      yield* first.queue.removeWorker(first.endpoint.id, "ann", "stop")
+      const lost = yield* first.queue.get(first.endpoint.id, job.id)
+      assert.deepInclude(lost, { status: "IN_QUEUE", leaseExpiresAt: null, retries: 1, isolated: false })
+      assert.strictEqual(lost.lastError, "Worker ann was stopped by an operator.")
+      assert.deepStrictEqual(yield* second.queue.stopSignals(second.endpoint.id, "ann", 0), [job.id])
+      assert.strictEqual(yield* Scenario.reasonOf(second.finish(job)), "LeaseLost")
+    }))
+  )
+
+  rule(
+    "a drain whose hint is lost is repeated until the other node confirms it, and fails if it never does",
+    Effect.scoped(Effect.gen(function*() {
+      const { first, second, state } = yield* twoQueues
+      yield* second.queue.heartbeat(second.endpoint.id, "ann", [])
+      state.lost = true
+      const drain = first.queue.removeWorker(first.endpoint.id, "ann", "drain")
+      const refused = yield* Effect.forkChild(Scenario.reasonOf(drain))
+      yield* TestClock.adjust("10 seconds")
+      assert.strictEqual(yield* Fiber.join(refused), "NodeSilent")
+      const repeated = yield* Effect.forkChild(drain)
+      yield* TestClock.adjust("1 second")
+      state.lost = false
+      yield* TestClock.adjust("1 second")
+      assert.deepInclude(yield* Fiber.join(repeated), { state: "draining" })
+      assert.deepInclude((yield* seen(second))[0], { state: "draining", leaving: "drain" })
+      assert.strictEqual(
+        yield* Scenario.reasonOf(first.queue.removeWorker(first.endpoint.id, "nobody", "stop")),
+        "WorkerMissing"
+      )
+    }))
+  )
+
+  rule(
+    "a drained external worker that announces its exit at one node gets jobs from every node when it runs again",
+    Effect.scoped(Effect.gen(function*() {
+      const { first, join, second, stores } = yield* twoQueues
+      for (const node of [first, second]) yield* node.queue.heartbeat(node.endpoint.id, "ann", [])
+      yield* first.queue.removeWorker(first.endpoint.id, "ann", "drain")
+      yield* first.queue.workerExiting(first.endpoint.id, "ann", [])
+      yield* TestClock.adjust("11 seconds")
+      for (const node of [second, yield* queueOf(stores, join()), first]) {
+        const { id } = yield* node.submit()
+        const taking = yield* Effect.forkChild(node.take("ann"))
+        yield* TestClock.adjust("2 seconds")
+        const [job] = yield* Fiber.join(taking)
+        assert.strictEqual(job?.id, id)
+        if (job !== undefined) yield* node.finish(job)
+      }
+    }))
+  )
+
+  for (const how of ["drain", "stop"] as const) {
+    rule(
+      `a worker with a ${how} during the claim of its open take gets no job, and the claimed one returns unstarted`,
+      Effect.scoped(Effect.gen(function*() {
+        const stores = yield* Layer.build(MemoryJobStore.layer)
+        const store = Context.get(stores, JobStore)
+        const [claiming, slow] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
+        const claim: typeof store.claim = (...given) =>
+          Effect.andThen(
+            Effect.andThen(Deferred.succeed(claiming, undefined), Deferred.await(slow)),
+            Effect.suspend(() => store.claim(...given))
+          )
+        const { endpoint, queue, submit, take } = yield* queueOf(
+          Context.add(stores, JobStore, { ...store, claim }),
+          network().join()
+        )
+        const { id } = yield* submit()
+        const taking = yield* Effect.forkChild(take("ann"))
+        yield* Deferred.await(claiming)
+        yield* queue.removeWorker(endpoint.id, "ann", how)
+        yield* Deferred.succeed(slow, undefined)
+        assert.deepStrictEqual(yield* Fiber.join(taking), [])
+        assert.deepInclude(yield* queue.get(endpoint.id, id), { status: "IN_QUEUE", leaseExpiresAt: null, retries: 0 })
+        assert.strictEqual((yield* Effect.map(take("bob"), ([job]) => job))?.id, id)
+      }))
+    )
+  }
 
   rule(
     "a node that joins does not extend the leases of running jobs",

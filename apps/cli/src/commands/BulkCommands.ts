@@ -183,7 +183,7 @@ const foundRow = (job: FoundJob): ReadonlyArray<string> => [
 export const searchFlags = {
   query: Argument.String("query").pipe(
     Argument.withDescription(
-      "Terms such as status:failed endpoint:resize tag:nightly since:2h error:\"out of memory\"; default: all jobs"
+      "Terms such as status:failed endpoint:resize NOT tag:nightly since:2h error:\"out of memory\" OR ...; default: all jobs"
     ),
     Argument.optional
   ),

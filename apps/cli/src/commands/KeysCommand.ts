@@ -224,7 +224,7 @@ const create = Command.make(
     ...settings,
     scope: Flag.Literals("scope", KeyScope.literals).pipe(
       Flag.withDescription(
-        "jobs (default), a part of it (jobs:submit, jobs:read, jobs:manage), worker, deploy or admin; repeatable"
+        "jobs (default), a part of it (jobs:submit, jobs:read, jobs:manage), worker, agent, deploy or admin; repeatable"
       ),
       Flag.atLeast(0)
     ),
@@ -282,7 +282,7 @@ const update = Command.make(
     ...settings,
     scope: Flag.Literals("scope", KeyScope.literals).pipe(
       Flag.withDescription(
-        "jobs, a part of it (jobs:submit, jobs:read, jobs:manage), worker, deploy or admin; replaces all scopes; repeatable"
+        "jobs, a part of it (jobs:submit, jobs:read, jobs:manage), worker, agent, deploy or admin; replaces all scopes; repeatable"
       ),
       Flag.atLeast(0)
     ),

@@ -13,6 +13,7 @@ import { CliFailure } from "../CliFailure.ts"
 /** The names, in alphabetical order. */
 export const SETTING_NAMES = [
   "PORT",
+  "STINT_AGENT_TOKEN",
   "STINT_ALERT_FAILED_JOBS",
   "STINT_ALERT_FAILED_PERCENT",
   "STINT_ALERT_QUEUE_AGE",
@@ -45,6 +46,7 @@ export const SETTING_NAMES = [
   "STINT_LIMIT_RESULT",
   "STINT_LIMIT_RUN",
   "STINT_LIMIT_RUNSYNC",
+  "STINT_LOCAL_WORKERS",
   "STINT_LOGS_LINES",
   "STINT_LOGS_SIZE",
   "STINT_LOGS_TOTAL",
@@ -77,6 +79,7 @@ export const SETTING_NAMES = [
 
 /** The settings whose values never appear in messages or backups. An address may contain a password or a token. */
 export const SECRET_SETTING_NAMES = [
+  "STINT_AGENT_TOKEN",
   "STINT_ALERT_SECRET",
   "STINT_ALERT_URL",
   "STINT_API_KEY",

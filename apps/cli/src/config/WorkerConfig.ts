@@ -8,6 +8,7 @@
  * | `STINT_WORKER_USER` | the platform's user | user that workers run as: a name, `UID:GID`, or a range of ids like `200000-265535`, from which each endpoint gets its own. Handlers then cannot read the platform's files, memory and environment; with a range, nor those of other endpoints. Needs a platform that runs as root |
  * | `STINT_CACHE_DIR` | the data folder; with `STINT_WORKER_USER`, a folder in `/var/cache/stint` | folder for the handlers' bundles and their compile cache |
  * | `STINT_SPARE_WORKERS` | 0 | processes that wait for the next worker of a handler, 0 to 100. Each shortens a cold start and occupies memory all the time |
+ * | `STINT_LOCAL_WORKERS` | no limit | maximum number of workers on the platform's machine, 0 to 10,000. 0: only agents run workers (docs/operations/agents.md) |
  */
 import type { WorkerUser } from "@stint/pool-process/WorkerUser"
 import type { WorkerIds } from "@stint/pool-process/WorkerUsers"
@@ -30,6 +31,7 @@ export interface WorkerSettings {
   readonly user: Option.Option<string>
   readonly cacheDir: Option.Option<string>
   readonly spare: number
+  readonly localWorkers: Option.Option<number>
 }
 
 /** The settings, checked against this machine. */
@@ -38,6 +40,8 @@ export interface WorkerOptions {
   readonly user: WorkerUser | WorkerIds | undefined
   readonly cacheDir: string
   readonly spare: number
+  /** Default: no limit. */
+  readonly localWorkers?: number | undefined
 }
 
 const Names = Schema.String.check(
@@ -47,6 +51,8 @@ const Names = Schema.String.check(
 )
 
 const Spare = Schema.FiniteFromString.check(Schema.isInt(), Schema.isBetween({ minimum: 0, maximum: 100 }))
+
+const LocalWorkers = Schema.FiniteFromString.check(Schema.isInt(), Schema.isBetween({ minimum: 0, maximum: 10_000 }))
 
 const User = Schema.String.check(
   Schema.isPattern(/^(?:\d+:\d+|\d+-\d+|[A-Za-z_][\w.-]*\$?)$/, {
@@ -75,6 +81,11 @@ export const load: Effect.Effect<WorkerSettings, CliFailure> = Effect.all({
     "STINT_SPARE_WORKERS",
     "a whole number from 0 to 100",
     Config.schema(Spare, "STINT_SPARE_WORKERS").pipe(Config.withDefault(0))
+  ),
+  localWorkers: setting(
+    "STINT_LOCAL_WORKERS",
+    "a whole number from 0 to 10000",
+    Config.option(Config.schema(LocalWorkers, "STINT_LOCAL_WORKERS"))
   )
 })
 
@@ -154,5 +165,6 @@ export const resolveFor = Effect.fn("WorkerConfig.resolveFor")(function*(
       hint: "Set it to a folder outside the data folder that every user can enter, or unset it for /var/cache/stint."
     })
   }
-  return { inherit: settings.inherit, user, cacheDir, spare: settings.spare }
+  const { inherit, localWorkers, spare } = settings
+  return { inherit, user, cacheDir, spare, localWorkers: Option.getOrUndefined(localWorkers) }
 })

@@ -56,7 +56,8 @@ const textOf = async (file: string): Promise<string | undefined> => {
 
 const decodeRecord = Schema.decodeEffect(RecordText)
 
-const read = Effect.fnUntraced(function*(file: string): Effect.fn.Return<Option.Option<typeof Record.Type>, CliFailure> {
+/** The record in a file; None when the file does not exist. */
+export const read = Effect.fnUntraced(function*(file: string): Effect.fn.Return<Option.Option<typeof Record.Type>, CliFailure> {
   const text = yield* Effect.tryPromise({ try: () => textOf(file), catch: (error) => unreadable(file, String(error)) })
   if (text === undefined) return Option.none()
   return Option.some(yield* Effect.mapError(decodeRecord(text), ({ message }) => unreadable(file, message)))
@@ -87,7 +88,8 @@ interface Place {
   readonly settle: (record: typeof Record.Type) => Effect.Effect<typeof Record.Type, CliFailure | StoreError>
 }
 
-const SETTING = "payloads"
+/** The record's name in the settings that all nodes share. */
+export const SETTING = "payloads"
 
 /** The record of all nodes. A record in the data folder, which an earlier version may have written, becomes the record of all nodes. */
 const inDatabase = ({ get, settle }: SharedSettings["Service"], file: string): Place => {

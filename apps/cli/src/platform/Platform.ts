@@ -5,6 +5,7 @@
  *   SqliteJobStore | MemoryJobStore | PostgresJobStore (loaded for --database)
  *        JobQueue + BatchQueue + WorkerRegistry        JobTimers, BatchTimers, ScheduleRunner, BulkRunner
  *             ProcessPool + ContainerPool (loaded for the first container) or KubernetesPool (STINT_KUBERNETES)
+ *                  AgentPool: these, or the machines of agents (stint agent)
  *                  Server (HTTP)
  *                       Autoscaler --> pool --> workers
  *        WebhookSender --> GuardedHttp --> receivers
@@ -20,6 +21,7 @@ import type { EndpointSpec } from "@stint/contract/Endpoint"
 import * as GuardedHttp from "@stint/http-guard/GuardedHttp"
 import * as Resolver from "@stint/http-guard/Resolver"
 import * as Metrics from "@stint/metrics"
+import * as AgentPool from "@stint/pool-agent/AgentPool"
 import type { KubernetesSettings } from "@stint/pool-kubernetes/KubernetesSettings"
 import * as ProcessPool from "@stint/pool-process/ProcessPool"
 import type { NamedVolumes } from "@stint/pool/NamedVolumes"
@@ -342,15 +344,16 @@ export const layer = (options: PlatformOptions) => {
     ),
     Layer.provideMerge(Autoscaler.layerOrphans),
     Layer.provideMerge(
-      WorkerPoolLayers.layer(
-        ProcessPool.layer({
-          dataDir: options.dataDir,
-          packagesOf: import.meta.url,
-          namedVolumes: options.volumes ?? {},
-          ...options.workers
-        }),
-        options
-      ).pipe(
+      AgentPool.layer({ localWorkers: options.workers?.localWorkers }).pipe(
+        Layer.provideMerge(WorkerPoolLayers.layer(
+          ProcessPool.layer({
+            dataDir: options.dataDir,
+            packagesOf: import.meta.url,
+            namedVolumes: options.volumes ?? {},
+            ...options.workers
+          }),
+          options
+        )),
         Layer.provide(WorkerLogSink.layer(options.observer?.workerPrinted))
       )
     ),

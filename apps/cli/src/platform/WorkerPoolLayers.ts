@@ -10,6 +10,7 @@
  */
 import type { KubernetesSettings } from "@stint/pool-kubernetes/KubernetesSettings"
 import type { CodeArtifacts } from "@stint/pool/CodeArtifacts"
+import type { CodeTransfer } from "@stint/pool/CodeTransfer"
 import type { NamedVolumes } from "@stint/pool/NamedVolumes"
 import type { PoolError } from "@stint/pool/PoolError"
 import type { WorkerPool } from "@stint/pool/WorkerPool"
@@ -48,6 +49,8 @@ export interface Options {
   readonly kubernetes?: KubernetesSettings
   /** Default: none. */
   readonly volumes?: NamedVolumes
+  /** Whether endpoints with an image are supported. Default: true. */
+  readonly containers?: boolean
 }
 
 const layerPods = (dataDir: string, settings: KubernetesSettings): Layer.Layer<WorkerPool, PoolError> =>
@@ -58,11 +61,12 @@ const layerPods = (dataDir: string, settings: KubernetesSettings): Layer.Layer<W
 
 /** `processes` with the pool for endpoints that have an image. */
 export const layer = (
-  processes: Layer.Layer<WorkerPool | CodeArtifacts, PoolError>,
-  { dataDir, engine, kubernetes, volumes = {} }: Options
-): Layer.Layer<WorkerPool | CodeArtifacts, PoolError> =>
+  processes: Layer.Layer<WorkerPool | CodeArtifacts | CodeTransfer, PoolError>,
+  { containers = true, dataDir, engine, kubernetes, volumes = {} }: Options
+): Layer.Layer<WorkerPool | CodeArtifacts | CodeTransfer, PoolError> =>
   Layer.effectContext(Effect.gen(function*() {
     const built = yield* Layer.build(processes)
+    if (!containers) return built
     const images = kubernetes === undefined
       ? layerContainers(dataDir, engine, volumes)
       : layerPods(dataDir, kubernetes)

@@ -113,6 +113,10 @@ export const overview = (signal?: AbortSignal) => read<Overview>("/api/v1/overvi
 export const endpointDetail = (endpoint: string, signal?: AbortSignal) =>
   read<EndpointDetail>(`/api/v1/overview/${part(endpoint)}`, signal)
 
+/** Gives a worker no more jobs, or ends it at once. Needs the scope `deploy`. */
+export const removeWorker = (endpoint: string, worker: string, how: "drain" | "stop") =>
+  call("POST", `/api/v1/endpoints/${part(endpoint)}/workers/${part(worker)}/${how}`)
+
 /** The settings of an endpoint. Needs the scope `deploy`. */
 export const settings = (endpoint: string, signal?: AbortSignal) => read<Endpoint>(`/api/v1/endpoints/${part(endpoint)}`, signal)
 

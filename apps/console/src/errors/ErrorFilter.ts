@@ -2,7 +2,7 @@
  * The filter for error groups in the page's address, and the texts for a group.
  */
 import type { ErrorGroup, ErrorGroupState } from "@stint/contract/ErrorGroup"
-import { EVERYTHING, printSearch } from "@stint/contract/JobSearch"
+import { printSearch, searchOf } from "@stint/contract/JobSearch"
 import { textAt } from "../format/AddressQuery.ts"
 
 /** The states, in the order of their buttons. */
@@ -49,7 +49,7 @@ export const requestOf = (
 
 /** The text query that finds a group's jobs. */
 export const jobsQuery = ({ endpoint, fingerprint }: Pick<ErrorGroup, "endpoint" | "fingerprint">): string =>
-  printSearch({ ...EVERYTHING, endpoint: [endpoint], "error-group": [fingerprint] })
+  printSearch(searchOf({ endpoint: [endpoint], "error-group": [fingerprint] }))
 
 /** The class and the message. */
 export const titleOf = ({ message, type }: Pick<ErrorGroup, "message" | "type">): string =>

@@ -3,7 +3,8 @@
  */
 import { AlertDialog } from "@base-ui/react/alert-dialog"
 import type { BulkAction as ActionName, BulkOperation } from "@stint/contract/Bulk"
-import { type JobSearch, restrictedTo } from "@stint/contract/JobSearch"
+import type { JobSearch } from "@stint/contract/JobSearch"
+import { restrictedTo } from "@stint/contract/SearchMatch"
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query"
 import { useState } from "react"
 import * as Api from "../api/Api.ts"

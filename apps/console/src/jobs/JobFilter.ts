@@ -3,7 +3,16 @@
  * `?tag=` instead.
  */
 import type { JobStatus } from "@stint/contract/Job"
-import { EVERYTHING, type JobSearch, parseSearch, printSearch } from "@stint/contract/JobSearch"
+import {
+  EVERYTHING,
+  type JobSearch,
+  parseSearch,
+  printSearch,
+  printTerms,
+  searchOf,
+  type SearchTerms,
+  type SearchValues
+} from "@stint/contract/JobSearch"
 import { textAt } from "../format/AddressQuery.ts"
 
 /** Reads the query from the address. The router parses `tag=7` as a number. An unknown status is ignored. */
@@ -11,28 +20,47 @@ export const queryAt = (address: unknown): string => {
   const query = textAt(address, "q")
   if (query !== "") return query
   const [endpoint, status, tag] = [textAt(address, "endpoint"), textAt(address, "status"), textAt(address, "tag")]
-  return printSearch({
-    ...EVERYTHING,
+  const { search = EVERYTHING } = parseSearch(status === "" ? "" : `status:${status}`)
+  return printSearch(searchOf({
     endpoint: endpoint === "" ? [] : [endpoint],
-    status: parseSearch(`status:${status}`).search?.status ?? [],
+    status: search.any[0]?.status ?? [],
     tag: tag === "" ? [] : [tag]
+  }))
+}
+
+/** The terms that the filters show; undefined for a query with OR, which they cannot show. */
+export const drawnTerms = ({ any }: JobSearch): SearchTerms | undefined => any.length === 1 ? any[0] : undefined
+
+/** What the filters do not show, as text; empty if they show everything. */
+export const undrawnText = (search: JobSearch): string => {
+  const terms = drawnTerms(search)
+  if (terms === undefined) return printSearch(search)
+  const { since, ...rest } = terms
+  return printTerms({
+    ...rest,
+    endpoint: terms.endpoint.length > 1 ? terms.endpoint : [],
+    status: [],
+    ...(since === undefined || "ago" in since ? {} : { since })
   })
 }
 
-/** The query restricted to a status. Undefined: any status. */
-export const withStatus = (search: JobSearch, status: JobStatus | undefined): string =>
-  printSearch({ ...search, status: status === undefined ? [] : [status] })
+/** The terms restricted to a status. Undefined: any status. */
+export const withStatus = (terms: SearchTerms, status: JobStatus | undefined): string =>
+  printTerms({ ...terms, status: status === undefined ? [] : [status], not: { ...terms.not, status: [] } })
 
-/** The query restricted to an endpoint. Empty: all endpoints. */
-export const withEndpoint = (search: JobSearch, endpoint: string): string =>
-  printSearch({ ...search, endpoint: endpoint === "" ? [] : [endpoint] })
+/** The terms restricted to an endpoint. Empty: all endpoints. */
+export const withEndpoint = (terms: SearchTerms, endpoint: string): string =>
+  printTerms({ ...terms, endpoint: endpoint === "" ? [] : [endpoint], not: { ...terms.not, endpoint: [] } })
 
-/** The query restricted to jobs of the last `millis` milliseconds, or of any time for 0. */
-export const withinLast = (search: JobSearch, millis: number): string => {
-  const { since: _, ...rest } = search
-  return printSearch(millis === 0 ? rest : { ...rest, since: { ago: millis } })
+/** The terms restricted to jobs of the last `millis` milliseconds, or of any time for 0. */
+export const withinLast = (terms: SearchTerms, millis: number): string => {
+  const { since: _, ...rest } = terms
+  return printTerms(millis === 0 ? rest : { ...rest, since: { ago: millis } })
 }
 
-/** Whether the platform must compare jobs one by one. If so, the list is read less often. */
-export const isScan = ({ batch, error, "error-group": group, release, worker }: JobSearch): boolean =>
+const isCompared = ({ batch, error, "error-group": group, release, worker }: SearchValues): boolean =>
   [batch, error, group, release, worker].some((values) => values.length > 0)
+
+/** Whether the platform must compare jobs one by one. If so, the list is read less often. */
+export const isScan = ({ any }: JobSearch): boolean =>
+  any.some((terms) => isCompared(terms) || isCompared(terms.not) || terms.not.tag.length > 0)

@@ -1,7 +1,8 @@
 /**
  * Jobs that match the query in the address, newest first. The filters write the query, so that every view has an address.
  */
-import { type JobSearch, parseSearch, printSearch, type SearchProblem } from "@stint/contract/JobSearch"
+import { type JobSearch, parseSearch, printSearch, type SearchProblem, type SearchTerms } from "@stint/contract/JobSearch"
+import { namedEndpoints } from "@stint/contract/SearchMatch"
 import { keepPreviousData, useInfiniteQuery, useQuery } from "@tanstack/react-query"
 import { useNavigate, useSearch } from "@tanstack/react-router"
 import { useCallback, useEffect, useId, useState } from "react"
@@ -11,7 +12,7 @@ import { useSession } from "../api/useSession.ts"
 import { EndpointSelect } from "../endpoints/EndpointSelect.tsx"
 import { counted } from "../format/Format.ts"
 import { BulkActions, BulkProgress } from "../jobs/BulkActions.tsx"
-import { isScan, queryAt, withEndpoint, withinLast, withStatus } from "../jobs/JobFilter.ts"
+import { drawnTerms, isScan, queryAt, undrawnText, withEndpoint, withinLast, withStatus } from "../jobs/JobFilter.ts"
 import { countNew, mergePages } from "../jobs/JobPages.ts"
 import { JOB_STATUSES, statusText } from "../jobs/JobStates.ts"
 import { JobTable } from "../jobs/JobTable.tsx"
@@ -95,7 +96,7 @@ const List = ({ query, search }: { readonly query: string; readonly search: JobS
               {mayManage && query !== "" && jobs.length > 0 ? <BulkActions query={query} search={search} /> : null}
             </div>
             {jobs.length > 0
-              ? <JobTable jobs={jobs} namesEndpoint={search.endpoint.length !== 1} onEnd={onEnd} />
+              ? <JobTable jobs={jobs} namesEndpoint={namedEndpoints(search)?.length !== 1} onEnd={onEnd} />
               : hasOlder
               ? null
               : (
@@ -131,13 +132,69 @@ const Mistake = ({ id, problem }: { readonly id: string; readonly problem: Searc
   </div>
 )
 
+/** The filters, which change the query. */
+const Filters = ({ names, onOpen, terms }: {
+  readonly terms: SearchTerms
+  readonly names: ReadonlyArray<string>
+  readonly onOpen: (query: string) => void
+}) => {
+  const periodField = useId()
+  const endpoint = terms.endpoint.length === 1 ? terms.endpoint[0] ?? "" : ""
+  const since = terms.since !== undefined && "ago" in terms.since ? terms.since.ago : 0
+  const isAll = terms.status.length === 0 && terms.not.status.length === 0
+  return (
+    <>
+      <div className="filters">
+        <EndpointSelect
+          all={terms.endpoint.length > 1 ? "Several endpoints" : "All endpoints"}
+          names={names}
+          value={endpoint}
+          onChoose={(next) => onOpen(withEndpoint(terms, next))}
+        />
+        <label htmlFor={periodField}>Submitted</label>
+        <select
+          id={periodField}
+          value={since}
+          onChange={(event) => onOpen(withinLast(terms, Number(event.target.value)))}
+        >
+          {PERIODS.some(([millis]) => millis === since) ? null : <option value={since}>As in the query</option>}
+          {PERIODS.map(([millis, name]) => <option key={millis} value={millis}>{name}</option>)}
+        </select>
+      </div>
+      <div className="states" role="group" aria-label="Status">
+        {[undefined, ...JOB_STATUSES].map((one) => (
+          <button
+            key={one ?? ""}
+            type="button"
+            className="chip"
+            aria-pressed={one === undefined ? isAll : terms.status.includes(one)}
+            onClick={() => onOpen(withStatus(terms, one))}
+          >
+            {one === undefined ? "All" : statusText(one).word}
+          </button>
+        ))}
+      </div>
+    </>
+  )
+}
+
+/** The part of the query that the filters cannot show. */
+const Undrawn = ({ search }: { readonly search: JobSearch }) => {
+  const text = undrawnText(search)
+  return text === "" ? null : (
+    <p className="muted">
+      {drawnTerms(search) === undefined ? "The filters cannot show a query with OR: " : "Also in the query: "}
+      <span className="mono query-text">{text}</span>
+    </p>
+  )
+}
+
 const JobsPage = () => {
   const query = queryAt(useSearch({ strict: false }))
   const navigate = useNavigate()
   const session = useSession()
   const queryField = useId()
   const mistake = useId()
-  const periodField = useId()
   const [typed, setTyped] = useState(query)
   useEffect(() => setTyped(query), [query])
   const { problem, search } = parseSearch(typed)
@@ -150,8 +207,7 @@ const JobsPage = () => {
     if (search !== undefined) open(printSearch(search))
   }
   const current = applied.search
-  const endpoint = current?.endpoint.length === 1 ? current.endpoint[0] ?? "" : ""
-  const since = current?.since !== undefined && "ago" in current.since ? current.since.ago : 0
+  const drawn = current === undefined ? undefined : drawnTerms(current)
   return (
     <>
       <h1>Jobs</h1>
@@ -183,36 +239,8 @@ const JobsPage = () => {
         ? null
         : (
           <>
-            <div className="filters">
-              <EndpointSelect
-                all={current.endpoint.length > 1 ? "Several endpoints" : "All endpoints"}
-                names={names}
-                value={endpoint}
-                onChoose={(next) => open(withEndpoint(current, next))}
-              />
-              <label htmlFor={periodField}>Submitted</label>
-              <select
-                id={periodField}
-                value={since}
-                onChange={(event) => open(withinLast(current, Number(event.target.value)))}
-              >
-                {PERIODS.some(([millis]) => millis === since) ? null : <option value={since}>As in the query</option>}
-                {PERIODS.map(([millis, name]) => <option key={millis} value={millis}>{name}</option>)}
-              </select>
-            </div>
-            <div className="states" role="group" aria-label="Status">
-              {[undefined, ...JOB_STATUSES].map((one) => (
-                <button
-                  key={one ?? ""}
-                  type="button"
-                  className="chip"
-                  aria-pressed={one === undefined ? current.status.length === 0 : current.status.includes(one)}
-                  onClick={() => open(withStatus(current, one))}
-                >
-                  {one === undefined ? "All" : statusText(one).word}
-                </button>
-              ))}
-            </div>
+            {drawn === undefined ? null : <Filters terms={drawn} names={names} onOpen={open} />}
+            <Undrawn search={current} />
             <SavedViews query={query} onOpen={open} />
             <List key={query} query={query} search={current} />
           </>

@@ -2,7 +2,7 @@
  * Runs of pipelines, newest first.
  */
 import type { JobStatus as Status } from "@stint/contract/Job"
-import { EVERYTHING, MAX_SEARCH_LENGTH, printSearch } from "@stint/contract/JobSearch"
+import { MAX_SEARCH_LENGTH, printSearch, searchOf } from "@stint/contract/JobSearch"
 import { useQuery } from "@tanstack/react-query"
 import { Link } from "@tanstack/react-router"
 import * as Api from "../api/Api.ts"
@@ -19,8 +19,8 @@ const MOST = 50
 /** The query for the runs of endpoints. A query has a maximum length, so it names as many endpoints as fit. */
 export const queryOfRuns = (endpoints: ReadonlyArray<string>, status: ReadonlyArray<Status>): string => {
   const named = [...endpoints]
-  while (named.length > 1 && printSearch({ ...EVERYTHING, endpoint: named, status }).length > MAX_SEARCH_LENGTH) named.pop()
-  return printSearch({ ...EVERYTHING, endpoint: named, status })
+  while (named.length > 1 && printSearch(searchOf({ endpoint: named, status })).length > MAX_SEARCH_LENGTH) named.pop()
+  return printSearch(searchOf({ endpoint: named, status }))
 }
 
 /** The list. `status`: only runs with this status; default: all. */

@@ -7,8 +7,10 @@ import { useState } from "react"
 import { Problem } from "./Loaded.tsx"
 
 /** The button, its question, and what it does. The dialog stays open while the call runs, and shows its failure. */
-export const Confirm = ({ action, body, danger = false, label, onDone, title, verb }: {
+export const Confirm = ({ action, body, danger = false, label, name = label, onDone, title, verb }: {
   readonly label: string
+  /** What screen readers say instead of the label, when several buttons have the same one. */
+  readonly name?: string
   readonly title: string
   readonly body: string
   readonly verb: string
@@ -32,7 +34,7 @@ export const Confirm = ({ action, body, danger = false, label, onDone, title, ve
         setOpen(open)
       }}
     >
-      <AlertDialog.Trigger className={danger ? "button danger" : "button"}>{label}</AlertDialog.Trigger>
+      <AlertDialog.Trigger className={danger ? "button danger" : "button"} aria-label={name}>{label}</AlertDialog.Trigger>
       <AlertDialog.Portal>
         <AlertDialog.Backdrop className="backdrop" />
         <AlertDialog.Popup className="dialog">

@@ -22,6 +22,32 @@ export interface EndpointWorker {
   readonly worker: WorkerOverview
 }
 
+/**
+ * What an operator can request for a worker. The same request cannot be made twice. An unhealthy worker has exited, or the platform ends it; a
+ * throttled one was never started.
+ */
+export const removable = ({ leaving, state }: WorkerOverview): ReadonlyArray<"drain" | "stop"> =>
+  state === "unhealthy" || state === "throttled" || leaving === "stop"
+    ? []
+    : state === "draining"
+    ? ["stop"]
+    : ["drain", "stop"]
+
+/** What a drain or stop will do to a worker, shown before the operator confirms. */
+export const removalText = (how: "drain" | "stop", { external, jobs }: WorkerOverview): string => {
+  const its = jobs.length === 0 ? "It runs no job." : jobs.length === 1 ? "It runs 1 job." : `It runs ${jobs.length} jobs.`
+  const next = external === true
+    ? "The platform did not start it: end its process yourself."
+    : "The platform starts another one if the endpoint needs it."
+  return how === "drain"
+    ? `${its} It takes no more jobs, and ${external === true ? "keeps running" : "exits"}${
+      jobs.length === 0 ? "" : " after its current ones"
+    }. ${next}`
+    : `${its} ${
+      external === true ? "It is told to stop its jobs and takes no more." : "It is killed at once."
+    } Each of its jobs loses an attempt: it runs again, or fails if no attempt is left. ${next}`
+}
+
 /** Which workers are shown, as stored in the address. An empty text does not filter. */
 export interface WorkerFilter {
   readonly endpoint: string

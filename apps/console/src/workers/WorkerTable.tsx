@@ -8,7 +8,8 @@ import { useSession } from "../api/useSession.ts"
 import { count, shortId } from "../format/Format.ts"
 import { WorkerStateBadge } from "../ui/Status.tsx"
 import { Id, Time } from "../ui/Text.tsx"
-import type { EndpointWorker } from "./WorkerList.ts"
+import { WorkerActions } from "./WorkerActions.tsx"
+import { type EndpointWorker, removable } from "./WorkerList.ts"
 
 /** The maximum number of jobs shown per worker, which may run hundreds at a time. */
 const SHOWN_JOBS = 6
@@ -37,7 +38,11 @@ const Jobs = ({ endpoint, mayRead, worker: { jobs, reason, retryAt } }: {
   </>
 )
 
-const Row = ({ isOfMany, one: { endpoint, worker } }: { readonly one: EndpointWorker; readonly isOfMany: boolean }) => {
+const Row = ({ hasActions, isOfMany, one: { endpoint, worker } }: {
+  readonly one: EndpointWorker
+  readonly isOfMany: boolean
+  readonly hasActions: boolean
+}) => {
   const mayRead = permits(useSession(), "read", endpoint)
   const { firstSeenAt, heartbeatAt, id, lastJob, lastSeenAt, release, results, state, version } = worker
   return (
@@ -71,33 +76,42 @@ const Row = ({ isOfMany, one: { endpoint, worker } }: { readonly one: EndpointWo
       <td data-label="Since">
         <Time at={firstSeenAt} />
       </td>
+      {hasActions
+        ? <td>{removable(worker).length === 0 ? null : <WorkerActions endpoint={endpoint} worker={worker} />}</td>
+        : null}
     </tr>
   )
 }
 
-/** The table. `isOfMany` adds a column with the endpoint, for workers of several endpoints. */
+/** The table. `isOfMany` adds a column with the endpoint, for workers of several endpoints. Keys that may not change workers see no buttons. */
 export const WorkerTable = ({ isOfMany = false, workers }: {
   readonly workers: ReadonlyArray<EndpointWorker>
   readonly isOfMany?: boolean
-}) => (
-  <table className="stacks">
-    <thead>
-      <tr>
-        <th scope="col">Worker</th>
-        <th scope="col">State</th>
-        {isOfMany ? <th scope="col">Endpoint</th> : null}
-        <th scope="col">Current jobs</th>
-        <th scope="col" title="The job that it ran last, with its output and its log">Last job</th>
-        <th scope="col" className="number">Results</th>
-        <th scope="col" className="number">Release</th>
-        <th scope="col">SDK</th>
-        <th scope="col">Heartbeat</th>
-        <th scope="col">Last call</th>
-        <th scope="col">Since</th>
-      </tr>
-    </thead>
-    <tbody>
-      {workers.map((one) => <Row key={`${one.endpoint} ${one.worker.id}`} one={one} isOfMany={isOfMany} />)}
-    </tbody>
-  </table>
-)
+}) => {
+  const hasActions = permits(useSession(), "deploy")
+  return (
+    <table className="stacks">
+      <thead>
+        <tr>
+          <th scope="col">Worker</th>
+          <th scope="col">State</th>
+          {isOfMany ? <th scope="col">Endpoint</th> : null}
+          <th scope="col">Current jobs</th>
+          <th scope="col" title="The job that it ran last, with its output and its log">Last job</th>
+          <th scope="col" className="number">Results</th>
+          <th scope="col" className="number">Release</th>
+          <th scope="col">SDK</th>
+          <th scope="col">Heartbeat</th>
+          <th scope="col">Last call</th>
+          <th scope="col">Since</th>
+          {hasActions ? <th scope="col">Actions</th> : null}
+        </tr>
+      </thead>
+      <tbody>
+        {workers.map((one) => (
+          <Row key={`${one.endpoint} ${one.worker.id}`} one={one} isOfMany={isOfMany} hasActions={hasActions} />
+        ))}
+      </tbody>
+    </table>
+  )
+}

@@ -17,6 +17,7 @@
  * | `jobs:manage` | cancelling, retrying and purging jobs, bulk operations, resolving error groups, and cancelling batches |
  * | `jobs` | all three |
  * | `worker` | the worker API of the key's endpoints |
+ * | `agent` | the calls of `stint agent`, which runs workers of the key's endpoints |
  * | `deploy` | the control API without keys: endpoints, secrets, webhooks, the variables of workers |
  * | `admin` | the jobs API of every endpoint, and the control API, including keys |
  */
@@ -26,7 +27,7 @@ import { KeyLimits } from "./Quota.ts"
 import { RateLimit } from "./RateLimit.ts"
 
 /** The scope of a key. */
-export const KeyScope = Schema.Literals(["jobs", "jobs:submit", "jobs:read", "jobs:manage", "worker", "deploy", "admin"])
+export const KeyScope = Schema.Literals(["jobs", "jobs:submit", "jobs:read", "jobs:manage", "worker", "agent", "deploy", "admin"])
 export type KeyScope = typeof KeyScope.Type
 
 /** Whether a key with these scopes is valid for every endpoint. */

@@ -6,9 +6,15 @@ import * as Schema from "effect/Schema"
 import { ControlAuthorization } from "../Authorization.ts"
 import { WorkerId } from "../Ids.ts"
 import { operationDocs } from "../OpenApiOperation.ts"
-import { bodyErrors, Conflict, EndpointNotFound, InvalidRequest, Unavailable } from "../Problem.ts"
+import { bodyErrors, Conflict, EndpointNotFound, InvalidRequest, Unavailable, WorkerNotFound } from "../Problem.ts"
 import { Audited } from "./Audit.ts"
 import { Endpoint, EndpointSpec } from "./Endpoint.ts"
+import { WorkerOverview } from "./OverviewApi.ts"
+
+const worker = {
+  endpoint: Schema.String.annotate({ description: "The endpoint's id." }),
+  worker: Schema.String.annotate({ description: "The worker's id." })
+}
 
 const endpoint = { endpoint: Schema.String.annotate({ description: "The endpoint's id." }) }
 
@@ -16,7 +22,7 @@ const endpoint = { endpoint: Schema.String.annotate({ description: "The endpoint
 export const WorkerEnv = Schema.Struct({ variables: Schema.Record(Schema.String, Schema.String) })
 export type WorkerEnv = typeof WorkerEnv.Type
 
-/** The operations on endpoints. */
+/** The operations on endpoints and their workers. */
 export class ControlApi extends HttpApiGroup.make("control")
   .add(
     HttpApiEndpoint.get("listEndpoints", "/endpoints", {
@@ -84,6 +90,26 @@ export class ControlApi extends HttpApiGroup.make("control")
         "Returns the environment variables that a worker needs if the platform does not start it: URLs and a key of this endpoint, and a new " +
         "worker id. Two workers must not share an id, so request the variables once for each worker.",
       responses: { 200: { variables: { PLATFORM_ENDPOINT_ID: "hello", PLATFORM_POD_ID: "ext-...", PLATFORM_AI_API_KEY: "..." } } }
+    })),
+    HttpApiEndpoint.post("drainWorker", "/endpoints/:endpoint/workers/:worker/drain", {
+      params: worker,
+      success: WorkerOverview,
+      error: [EndpointNotFound, WorkerNotFound, InvalidRequest, Unavailable]
+    }).annotateMerge(operationDocs({
+      summary: "Drain a worker",
+      description:
+        "The worker takes no more jobs, finishes its running ones, and exits. The platform starts another one if the endpoint needs it. " +
+        "A worker that the platform did not start (`external`) gets no more jobs; end its process yourself."
+    })),
+    HttpApiEndpoint.post("stopWorker", "/endpoints/:endpoint/workers/:worker/stop", {
+      params: worker,
+      success: WorkerOverview,
+      error: [EndpointNotFound, WorkerNotFound, InvalidRequest, Unavailable]
+    }).annotateMerge(operationDocs({
+      summary: "Stop a worker",
+      description:
+        "Kills the worker. Each of its jobs loses an attempt: it runs again, or fails if no attempt is left. A worker that the platform did " +
+        "not start (`external`) loses its jobs, is told to stop them, and gets no more; end its process yourself."
     }))
   )
   .middleware(ControlAuthorization)

@@ -80,6 +80,13 @@ export const WorkerOverview = Schema.Struct({
   idleSince: Schema.optionalKey(Schema.Int),
   /** Its last heartbeat. Absent before the first one. */
   heartbeatAt: Schema.optionalKey(Schema.Int),
+  /**
+   * Present when an operator has drained or stopped it. `drain`: it takes no more jobs, and exits after its current ones. `stop`: it has lost
+   * its jobs, and is killed if the platform started it.
+   */
+  leaving: Schema.optionalKey(Schema.Literals(["drain", "stop"])),
+  /** True when the platform did not start it, and therefore cannot end its process. */
+  external: Schema.optionalKey(Schema.Literal(true)),
   /** The number of results that it has delivered. */
   results: Count,
   /** The id of the job that it ran last. Absent before the end of its first job. */

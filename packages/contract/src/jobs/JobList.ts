@@ -25,7 +25,8 @@ export const timeText = (description: string) =>
 
 /** A text query (JobSearch.ts). The server parses it, so that its errors name the position. */
 export const SearchText = Schema.String.annotate({
-  description: "Only jobs that match this text query, such as `status:failed tag:nightly since:2h error:\"out of memory\"`."
+  description:
+    "Only jobs that match this text query, such as `status:failed -tag:nightly since:2h error:\"out of memory\" OR status:timed_out`."
 }).check(Schema.isMaxLength(MAX_SEARCH_LENGTH))
 
 /** Filters and pagination of jobs. All keys are optional. */

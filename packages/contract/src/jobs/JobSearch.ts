@@ -1,19 +1,21 @@
 /**
- * The text query of jobs: a parser, a printer, and the rule that decides which jobs match.
+ * The text query for jobs: a parser and a printer. `SearchMatch.ts` decides which jobs match.
  *
  * ```
- *   status:failed endpoint:resize release:12 tag:nightly since:2h error:"out of memory"
+ *   status:failed endpoint:resize -release:12 tag:nightly since:2h error:"out of memory" OR status:timed_out
  *
- *   query = [ term { space term } ]      term = KEY ":" value      value = text without spaces and quotes | '"' text '"', with \" and \\
+ *   query       = [ alternative { OR alternative } ]      alternative = term { [ AND ] term }
+ *   term        = [ "-" | NOT ] KEY ":" value             value = text without spaces and quotes | '"' text '"', with \" and \\
  *
- *   endpoint, status, release, worker, batch    several values: any of them
+ *   endpoint, status, release, worker, batch    several values in an alternative: any of them
  *   error-group                                 several values: any of them; the fingerprint of an error (ErrorGroup.ts)
  *   tag, error                                  several values: all of them
  *   since, before                               once: a duration before now (30s, 10m, 2h, 7d), a date or a time
+ *   -KEY                                        several values: none of them
  * ```
  *
- * The stores have indexes for endpoint, status, time and tag. The other terms are compared job by job. An error matches if its first 500
- * characters contain the text; case is ignored.
+ * There are no parentheses, so a query is a list of alternatives, each of which is a set of ranges for which the stores have indexes. The length of
+ * the text limits the number of terms, and no query is nested.
  *
  * The module is plain TypeScript, because the console loads it into browsers.
  */
@@ -23,8 +25,8 @@ import type { JobStatus } from "./Job.ts"
 /** A point in time, or a duration before the present. Milliseconds. */
 export type SearchTime = { readonly at: number } | { readonly ago: number }
 
-/** A parsed query. */
-export interface JobSearch {
+/** The values of the terms, by key. */
+export interface SearchValues {
   readonly endpoint: ReadonlyArray<string>
   readonly status: ReadonlyArray<JobStatus>
   readonly release: ReadonlyArray<number>
@@ -33,8 +35,18 @@ export interface JobSearch {
   readonly batch: ReadonlyArray<string>
   readonly error: ReadonlyArray<string>
   readonly "error-group": ReadonlyArray<string>
+}
+
+/** The terms of an alternative: a job must match the terms of every key, and no value in `not`. */
+export interface SearchTerms extends SearchValues {
+  readonly not: SearchValues
   readonly since?: SearchTime
   readonly before?: SearchTime
+}
+
+/** A parsed query with at least one alternative. A job matches the query if it matches any of them. */
+export interface JobSearch {
+  readonly any: ReadonlyArray<SearchTerms>
 }
 
 /** What is wrong with a query, and where. `position` counts characters from 0. */
@@ -49,8 +61,7 @@ export type ParsedSearch =
   | { readonly search: JobSearch; readonly problem?: never }
   | { readonly search?: never; readonly problem: SearchProblem }
 
-/** The query that matches all jobs. */
-export const EVERYTHING: JobSearch = {
+const NO_VALUES: SearchValues = {
   endpoint: [],
   status: [],
   release: [],
@@ -61,8 +72,20 @@ export const EVERYTHING: JobSearch = {
   "error-group": []
 }
 
+/** The alternative that every job matches. */
+export const NO_TERMS: SearchTerms = { ...NO_VALUES, not: NO_VALUES }
+
+/** A query with these terms as its only alternative. */
+export const searchOf = (terms: Partial<SearchTerms>): JobSearch => ({ any: [{ ...NO_TERMS, ...terms }] })
+
+/** The query that matches all jobs. */
+export const EVERYTHING: JobSearch = searchOf({})
+
 /** The maximum length of a query, in characters. */
 export const MAX_SEARCH_LENGTH = 1_000
+
+/** The maximum number of alternatives. Each may need its own range for each endpoint and status. */
+export const MAX_ALTERNATIVES = 20
 
 /** The keys, in the order in which they are printed. */
 const KEYS = ["endpoint", "status", "release", "tag", "worker", "batch", "error", "error-group", "since", "before"] as const
@@ -125,7 +148,12 @@ interface Term {
   readonly value: string
   readonly at: number
   readonly valueAt: number
+  readonly isNegated: boolean
 }
+
+type Added =
+  | { readonly terms: SearchTerms; readonly problem?: never }
+  | { readonly terms?: never; readonly problem: SearchProblem }
 
 const problem = (position: number, message: string, hint: string): { readonly problem: SearchProblem } => ({
   problem: { position, message, hint }
@@ -143,15 +171,36 @@ const readQuoted = (text: string, at: number): { readonly value: string; readonl
   return undefined
 }
 
+/** A parenthesis where a term should begin. */
+const parenthesis = (at: number) =>
+  problem(
+    at,
+    "A query has no parentheses.",
+    "Write each alternative in full: status:failed tag:a OR status:failed tag:b. Several values of endpoint, status, release, worker and batch already " +
+      "mean any of them: tag:a status:failed status:timed_out."
+  )
+
 /** Reads the term at a position. */
 const readTerm = (
   text: string,
-  at: number
+  at: number,
+  isNegated: boolean
 ): { readonly term: Term; readonly end: number } | { readonly problem: SearchProblem } => {
+  if (text[at] === "(" || text[at] === ")") return parenthesis(at)
   const [key = ""] = /^[^\s:"]*/.exec(text.slice(at)) ?? []
   const valueAt = at + key.length + 1
   if (key === "" || text[valueAt - 1] !== ":") {
     const [word = ""] = /^(?:"[^"]*"?|\S+)/.exec(text.slice(at)) ?? []
+    if (/^(?:or|and|not|OR|AND|NOT)$/.test(word)) {
+      const upper = word.toUpperCase()
+      return problem(
+        at,
+        `A term is expected instead of ${word}.`,
+        upper === "NOT"
+          ? "Write NOT in capital letters, once before a term: NOT tag:nightly."
+          : `Write ${upper} in capital letters, between two terms: status:failed ${upper} tag:nightly.`
+      )
+    }
     const plain = word.replaceAll("\"", "").slice(0, 40)
     return problem(
       at,
@@ -168,14 +217,14 @@ const readTerm = (
         `Write the whole value in quotes: ${key}:${printValue(value.replaceAll("\"", ""))}. Within them, \\" is a quote.`
       )
     }
-    return { term: { key, value, at, valueAt }, end: valueAt + value.length }
+    return { term: { key, value, at, valueAt, isNegated }, end: valueAt + value.length }
   }
   const quoted = readQuoted(text, valueAt)
   if (quoted === undefined) return problem(valueAt, `The value of ${key} has no closing quote.`, "Add \" at its end.")
   if (/\S/.test(text[quoted.end] ?? " ")) {
     return problem(quoted.end, "A space is missing after a quoted value.", "Separate terms with spaces.")
   }
-  return { term: { key, value: quoted.value, at, valueAt }, end: quoted.end }
+  return { term: { key, value: quoted.value, at, valueAt, isNegated }, end: quoted.end }
 }
 
 const isKey = (key: string): key is Key => KEYS.some((one) => one === key)
@@ -183,19 +232,16 @@ const isKey = (key: string): key is Key => KEYS.some((one) => one === key)
 const withValue = <A>(values: ReadonlyArray<A>, value: A): ReadonlyArray<A> =>
   values.includes(value) ? values : [...values, value]
 
-/** Adds a term to a query. */
-const add = (search: JobSearch, { at, key: name, value, valueAt }: Term): ParsedSearch => {
-  const key = name.toLowerCase()
-  if (!isKey(key)) {
-    return problem(at, `There is no key "${name.slice(0, 40)}".${didYouMean(name, KEYS)}`, `The keys are: ${KEYS.join(", ")}.`)
-  }
-  if (value === "") {
-    return problem(valueAt, `${key} has no value.`, `Write it after the colon, without a space. Example: ${EXAMPLE}`)
-  }
+/** The values, with a term's value added. */
+const withTerm = (
+  values: SearchValues,
+  key: keyof SearchValues,
+  { value, valueAt }: Term
+): { readonly values: SearchValues } | { readonly problem: SearchProblem } => {
   switch (key) {
     case "status": {
       const status = STATUSES.get(value.toLowerCase())
-      if (status !== undefined) return { search: { ...search, status: withValue(search.status, status) } }
+      if (status !== undefined) return { values: { ...values, status: withValue(values.status, status) } }
       const names = Object.values(STATUS_NAMES)
       return problem(
         valueAt,
@@ -205,25 +251,52 @@ const add = (search: JobSearch, { at, key: name, value, valueAt }: Term): Parsed
     }
     case "release":
       return /^[1-9]\d{0,8}$/.test(value)
-        ? { search: { ...search, release: withValue(search.release, Number(value)) } }
+        ? { values: { ...values, release: withValue(values.release, Number(value)) } }
         : problem(valueAt, `"${value.slice(0, 40)}" is not a release.`, "Write its number, for example release:12.")
-    case "since":
-    case "before": {
-      const time = parseTime(value)
-      if (time === undefined) {
-        return problem(
-          valueAt,
-          `"${value.slice(0, 40)}" is not a time.`,
-          `Write a duration before now, such as ${key}:2h (units: ms, s, m, h, d), or a date or time: ${key}:2026-11-22, ${key}:2026-11-22T14:00:00Z.`
-        )
-      }
-      return search[key] === undefined
-        ? { search: { ...search, [key]: time } }
-        : problem(at, `${key} occurs twice.`, "Leave one of them out.")
-    }
     default:
-      return { search: { ...search, [key]: withValue(search[key], value) } }
+      return { values: { ...values, [key]: withValue(values[key], value) } }
   }
+}
+
+/** The alternative, with a term's time added. */
+const withTime = (terms: SearchTerms, key: "since" | "before", { at, isNegated, value, valueAt }: Term): Added => {
+  const time = parseTime(value)
+  if (time === undefined) {
+    return problem(
+      valueAt,
+      `"${value.slice(0, 40)}" is not a time.`,
+      `Write a duration before now, such as ${key}:2h (units: ms, s, m, h, d), or a date or time: ${key}:2026-11-22, ${key}:2026-11-22T14:00:00Z.`
+    )
+  }
+  if (isNegated) {
+    const opposite = key === "since" ? "before" : "since"
+    return problem(at, `${key} cannot be negated.`, `Write the opposite: ${opposite}:${printTime(time)}.`)
+  }
+  return terms[key] === undefined
+    ? { terms: { ...terms, [key]: time } }
+    : problem(at, `${key} occurs twice.`, "Leave one of them out.")
+}
+
+/** Adds a term to an alternative. */
+const add = (terms: SearchTerms, term: Term): Added => {
+  const { at, isNegated, key: name, value, valueAt } = term
+  const key = name.toLowerCase()
+  if (!isKey(key)) {
+    return problem(at, `There is no key "${name.slice(0, 40)}".${didYouMean(name, KEYS)}`, `The keys are: ${KEYS.join(", ")}.`)
+  }
+  if (value === "") {
+    return problem(valueAt, `${key} has no value.`, `Write it after the colon, without a space. Example: ${EXAMPLE}`)
+  }
+  if (key === "since" || key === "before") return withTime(terms, key, term)
+  const added = withTerm(isNegated ? terms.not : terms, key, term)
+  if ("problem" in added) return added
+  return { terms: isNegated ? { ...terms, not: added.values } : { ...terms, ...added.values } }
+}
+
+/** The word between two terms, or before one. A word that is followed by a colon is a key. */
+const readWord = (text: string, at: number): "OR" | "AND" | "NOT" | undefined => {
+  const [, word] = /^(OR|AND|NOT)(?!\S)/.exec(text.slice(at, at + 4)) ?? []
+  return word === "OR" || word === "AND" || word === "NOT" ? word : undefined
 }
 
 /** Parses a query. An empty one matches all jobs. `maxLength`: the canonical text of a query may be longer than what its author wrote. */
@@ -231,16 +304,64 @@ export const parseSearch = (text: string, maxLength: number = MAX_SEARCH_LENGTH)
   if (text.length > maxLength) {
     return problem(maxLength, `The query has ${text.length} characters.`, `Use at most ${maxLength}.`)
   }
-  let search = EVERYTHING
+  /** The alternatives by their canonical text. */
+  const any = new Map<string, SearchTerms>()
+  let terms: SearchTerms | undefined
+  /** The position of an OR or AND that a term must still follow. */
+  let wordAt: number | undefined
   let at = 0
   while (true) {
     while (/\s/.test(text[at] ?? "")) at += 1
-    if (at >= text.length) return { search }
-    const read = readTerm(text, at)
+    const word = readWord(text, at)
+    if (at >= text.length || word === "OR") {
+      if (wordAt !== undefined) {
+        return problem(
+          wordAt,
+          "A term is missing after OR or AND.",
+          "Write a term on both sides: status:failed OR tag:nightly."
+        )
+      }
+      if (terms !== undefined) any.set(printTerms(terms), terms)
+      if (at >= text.length) return { search: any.size === 0 ? EVERYTHING : { any: [...any.values()] } }
+      if (terms === undefined) {
+        return problem(at, "A term is missing before OR.", "Write a term on both sides: status:failed OR tag:nightly.")
+      }
+      if (any.size === MAX_ALTERNATIVES) {
+        return problem(
+          at,
+          `The query has more than ${MAX_ALTERNATIVES} alternatives.`,
+          "Repeat terms instead: several values of endpoint, status, release, worker and batch mean any of them."
+        )
+      }
+      terms = undefined
+      wordAt = at
+      at += word?.length ?? 0
+      continue
+    }
+    if (word === "AND") {
+      if (terms === undefined || wordAt !== undefined) {
+        return problem(
+          at,
+          "A term is missing before AND.",
+          "Write a term on both sides, or leave AND out: status:failed tag:nightly."
+        )
+      }
+      wordAt = at
+      at += word.length
+      continue
+    }
+    const negatedAt = word === "NOT" ? at + word.length : text[at] === "-" ? at + 1 : undefined
+    let termAt = negatedAt ?? at
+    if (word === "NOT") { while (/\s/.test(text[termAt] ?? "")) termAt += 1 }
+    if (termAt >= text.length || (negatedAt !== undefined && /\s/.test(text[termAt] ?? ""))) {
+      return problem(at, "A term is missing after the negation.", "Write the term after it: NOT tag:nightly, or -tag:nightly.")
+    }
+    const read = readTerm(text, termAt, negatedAt !== undefined)
     if ("problem" in read) return read
-    const added = add(search, read.term)
+    const added = add(terms ?? NO_TERMS, read.term)
     if (added.problem !== undefined) return added
-    search = added.search
+    terms = added.terms
+    wordAt = undefined
     at = read.end
   }
 }
@@ -249,64 +370,22 @@ export const parseSearch = (text: string, maxLength: number = MAX_SEARCH_LENGTH)
 const printValue = (value: string): string =>
   /^[^\s"]+$/.test(value) ? value : `"${value.replaceAll("\\", "\\\\").replaceAll("\"", "\\\"")}"`
 
-/** The canonical text of a query. `parseSearch` returns an equal query for it. */
-export const printSearch = (search: JobSearch): string =>
+const printValues = (values: SearchValues, prefix: string): ReadonlyArray<string> =>
   KEYS.flatMap((key) => {
-    if (key === "since" || key === "before") {
-      const time = search[key]
-      return time === undefined ? [] : [`${key}:${printTime(time)}`]
-    }
+    if (key === "since" || key === "before") return []
     return key === "status"
-      ? search.status.map((status) => `status:${STATUS_NAMES[status]}`)
-      : search[key].map((value) => `${key}:${printValue(String(value))}`)
-  }).join(" ")
+      ? values.status.map((status) => `${prefix}status:${STATUS_NAMES[status]}`)
+      : values[key].map((value) => `${prefix}${key}:${printValue(String(value))}`)
+  })
 
-/** The range of submission times that a query permits: `createdAfter` is inclusive, `createdBefore` is not. */
-export const searchRange = (
-  { before, since }: Pick<JobSearch, "since" | "before">,
-  now: number
-): { readonly createdAfter: number | undefined; readonly createdBefore: number | undefined } => {
-  const resolve = (time: SearchTime | undefined) => time === undefined ? undefined : "at" in time ? time.at : now - time.ago
-  return { createdAfter: resolve(since), createdBefore: resolve(before) }
+/** The canonical text of an alternative. */
+export const printTerms = (terms: SearchTerms): string => {
+  const times = (["since", "before"] as const).flatMap((key) => {
+    const time = terms[key]
+    return time === undefined ? [] : [`${key}:${printTime(time)}`]
+  })
+  return [...printValues(terms, ""), ...times, ...printValues(terms.not, "-")].join(" ")
 }
 
-/** The statuses in which a bulk action changes a job (Bulk.ts). */
-const ACTIONABLE: Readonly<Record<"retry" | "cancel" | "rerun", ReadonlyArray<JobStatus>>> = {
-  retry: ["FAILED", "TIMED_OUT"],
-  cancel: ["IN_QUEUE", "IN_PROGRESS"],
-  rerun: ["COMPLETED", "FAILED", "CANCELLED", "TIMED_OUT"]
-}
-
-/** The query without the jobs that a bulk action cannot change; undefined when none is left. */
-export const restrictedTo = (search: JobSearch, action: keyof typeof ACTIONABLE): JobSearch | undefined => {
-  const status = search.status.length === 0
-    ? ACTIONABLE[action]
-    : search.status.filter((one) => ACTIONABLE[action].includes(one))
-  return status.length === 0 ? undefined : { ...search, status }
-}
-
-/** What {@link matchesSearch} compares. */
-export interface SearchedJob {
-  readonly endpoint: string
-  readonly status: JobStatus
-  readonly release: number | null
-  readonly worker: string | null
-  readonly batchId: string | null
-  readonly tags: ReadonlyArray<string>
-  /** Its first 500 characters. */
-  readonly error: string | null
-  /** The fingerprint of its error. */
-  readonly errorGroup: string | null
-}
-
-const includesOf = <A>(values: ReadonlyArray<A>, value: A | null): boolean =>
-  values.length === 0 || (value !== null && values.includes(value))
-
-/** Whether a job matches all terms except for the times. */
-export const matchesSearch = (search: JobSearch, job: SearchedJob): boolean => {
-  const error = (job.error ?? "").toLowerCase()
-  return includesOf(search.endpoint, job.endpoint) && includesOf(search.status, job.status) &&
-    includesOf(search.release, job.release) && includesOf(search.worker, job.worker) && includesOf(search.batch, job.batchId) &&
-    includesOf(search["error-group"], job.errorGroup) &&
-    search.tag.every((tag) => job.tags.includes(tag)) && search.error.every((text) => error.includes(text.toLowerCase()))
-}
+/** The canonical text of a query. `parseSearch` returns an equal query for it. */
+export const printSearch = ({ any }: JobSearch): string => any.map(printTerms).join(" OR ")

@@ -14,7 +14,8 @@
 import { type BulkAction, type BulkOperation, COUNT_LIMIT, type SkipReason } from "@stint/contract/Bulk"
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { type EndpointId, JobId } from "@stint/contract/Ids"
-import { type JobSearch, parseSearch, printSearch, restrictedTo } from "@stint/contract/JobSearch"
+import { type JobSearch, parseSearch, printSearch } from "@stint/contract/JobSearch"
+import { coversEndpoint, matchesSearch, restrictedTo } from "@stint/contract/SearchMatch"
 import { type BulkRecord, BulkStore } from "@stint/store/BulkStore"
 import { EndpointStore } from "@stint/store/EndpointStore"
 import type { JobSummary } from "@stint/store/JobRecord"
@@ -123,7 +124,7 @@ const make = Effect.gen(function*() {
   const covered = Effect.fnUntraced(function*(search: JobSearch, { endpoints: permitted }: BulkCaller) {
     const all = yield* endpoints.list
     const found = all.filter(({ id }) =>
-      (permitted === "all" || permitted.includes(id)) && (search.endpoint.length === 0 || search.endpoint.includes(id))
+      (permitted === "all" || permitted.includes(id)) && search.any.some((terms) => coversEndpoint(terms, id))
     )
     return new Map(found.map((endpoint) => [endpoint.id, endpoint]))
   })
@@ -242,7 +243,15 @@ const make = Effect.gen(function*() {
     }
   })
 
-  const change = Effect.fnUntraced(function*(record: BulkRecord, job: JobSummary, action: "cancel" | "retry") {
+  /** Whether a waiting job has begun to run since its page was read, and no longer matches. */
+  const hasLeft = Effect.fnUntraced(function*(job: JobSummary, wanted: JobSearch, at: number) {
+    if (job.status !== "IN_QUEUE") return false
+    const current = yield* Effect.catchTag(queue.get(job.endpoint, job.id), "JobMissing", () => Effect.undefined)
+    return current?.status === "IN_PROGRESS" && !matchesSearch(wanted, { ...current, errorGroup: null }, at)
+  })
+
+  const change = Effect.fnUntraced(function*(record: BulkRecord, job: JobSummary, action: "cancel" | "retry", wanted: JobSearch) {
+    if (yield* hasLeft(job, wanted, record.createdAt)) return BulkMachine.passed(record, job, "changed")
     const after = BulkMachine.stepped(record, job, now())
     const applied = yield* queue.applyStep(job.endpoint, job.id, action, after)
     if (applied._tag === "Changed") return after
@@ -259,7 +268,8 @@ const make = Effect.gen(function*() {
   const step = (
     record: BulkRecord,
     job: JobSummary,
-    known: ReadonlyMap<EndpointId, Endpoint>
+    known: ReadonlyMap<EndpointId, Endpoint>,
+    wanted: JobSearch
   ): Effect.Effect<BulkRecord | undefined, StoreError> =>
     record.action === "rerun"
       ? Effect.catchIf(
@@ -267,7 +277,7 @@ const make = Effect.gen(function*() {
         (error) => lastingProblem(error) !== undefined,
         (error) => Effect.succeed(BulkMachine.failed(record, job, lastingProblem(error) ?? ""))
       )
-      : change(record, job, record.action)
+      : change(record, job, record.action, wanted)
 
   /** Works on one page. Returns true when more may follow. */
   const work = Effect.fnUntraced(function*(stored: BulkRecord): Effect.fn.Return<boolean, StoreError> {
@@ -290,7 +300,7 @@ const make = Effect.gen(function*() {
     })
     for (const job of jobs) {
       if (stopping.has(record.id)) return true
-      const after = yield* step(record, job, known)
+      const after = yield* step(record, job, known, wanted)
       if (after === undefined) return true
       record = after
     }

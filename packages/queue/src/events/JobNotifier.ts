@@ -50,10 +50,10 @@ export interface JobNotifier {
 
   /**
    * Wakes the waiters that a change affects. `by` is the worker whose own result caused the change; it does not receive a stop signal when
-   * the attempt ends.
+   * the attempt ends. `blameless`: the end of the attempt says nothing about the worker's release, so a canary does not count it.
    */
-  readonly notify: (applied: ApplyResult, by?: string) => Effect.Effect<void>
-  readonly notifyAll: (all: ReadonlyArray<ApplyResult>, by?: string) => Effect.Effect<void>
+  readonly notify: (applied: ApplyResult, by?: string, blameless?: boolean) => Effect.Effect<void>
+  readonly notifyAll: (all: ReadonlyArray<ApplyResult>, by?: string, blameless?: boolean) => Effect.Effect<void>
   /** Wakes one waiting worker per job, and the endpoint's autoscaler. */
   readonly notifyEnqueued: (endpoint: EndpointId, count: number) => void
   /**
@@ -193,7 +193,7 @@ export const make = (
       return notify(other)
     }, { discard: true })
 
-  const notify: JobNotifier["notify"] = Effect.fnUntraced(function*(applied, by) {
+  const notify: JobNotifier["notify"] = Effect.fnUntraced(function*(applied, by, blameless = false) {
     if (applied._tag !== "Changed") return
     const { after, before, others } = applied
     if (applied.released !== undefined) wakeWorkers(after.endpoint, applied.released)
@@ -223,7 +223,7 @@ export const make = (
     if (before.status === "IN_PROGRESS" && before.worker !== null) {
       attemptEnded(before, after)
       yield* registry.released(before.endpoint, before.worker, before.id)
-      registry.canaries.changed(before, after)
+      if (!blameless) registry.canaries.changed(before, after)
       if (by !== before.worker) stop(before.endpoint, before.worker, before.id)
       else if (registry.mayExit(before.endpoint, before.worker)) stopPollers.wake(workerKey(before.endpoint, before.worker))
       if (after.isolated) isolatingEndpoints.add(after.endpoint)
@@ -242,7 +242,7 @@ export const make = (
     stopPollers,
     demand,
     notify,
-    notifyAll: (all, by) => Effect.forEach(all, (one) => notify(one, by), { discard: true }),
+    notifyAll: (all, by, blameless) => Effect.forEach(all, (one) => notify(one, by, blameless), { discard: true }),
     notifyEnqueued: (endpoint, count) => {
       if (count === 0) return
       wakeWorkers(endpoint, count)

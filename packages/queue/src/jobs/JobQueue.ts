@@ -53,6 +53,7 @@ import { Budgets } from "../usage/Budgets.ts"
 import { UsageMeter } from "../usage/UsageMeter.ts"
 import * as LeaseOperations from "../workers/LeaseOperations.ts"
 import { WorkerRegistry } from "../workers/WorkerRegistry.ts"
+import * as WorkerRemoval from "../workers/WorkerRemoval.ts"
 import {
   BudgetReached,
   EndpointGone,
@@ -86,7 +87,7 @@ const DRAIN_LIMIT = 1_000
 
 export class JobQueue extends Context.Service<
   JobQueue,
-  LeaseOperations.LeaseOperations & {
+  LeaseOperations.LeaseOperations & WorkerRemoval.WorkerRemoval & {
     readonly durability: Durability
 
     /**
@@ -419,6 +420,7 @@ const make = Effect.gen(function*() {
     retry,
     purge,
     ...LeaseOperations.make({ store, registry, notifier, events, apply, now, elapsed, random, nodes }),
+    ...WorkerRemoval.make({ store, registry, notifier, now, random, nodes }),
     depth: (endpoint) => store.depth(endpoint),
     notifyEnqueued: (endpoint, count) =>
       Effect.sync(() => {

@@ -7,13 +7,11 @@
  *   endpoint b, FAILED     --index range--/        at most SCAN_LIMIT jobs
  * ```
  *
- * The stores use indexes to find jobs by endpoint, status, time and tag. The other terms are compared here, on the rows of the
- * list, so that every store finds the same jobs. A page examines at most {@link SCAN_LIMIT} jobs. At that limit it ends early, and its cursor
- * continues after the last examined job.
+ * The stores use indexes to find jobs by endpoint, status, time and tag (SearchPlan.ts). The other terms are compared here, on
+ * the rows of the list, so that every store finds the same jobs. A page examines at most {@link SCAN_LIMIT} jobs. At that limit it ends early, and its
+ * cursor continues after the last examined job.
  */
-import type { EndpointId } from "@stint/contract/Ids"
-import type { JobStatus } from "@stint/contract/Job"
-import { type JobSearch, matchesSearch, searchRange } from "@stint/contract/JobSearch"
+import { matchesSearch } from "@stint/contract/SearchMatch"
 import { SCAN_LIMIT } from "@stint/store/JobQuery"
 import type { JobSummary } from "@stint/store/JobRecord"
 import type { JobStore } from "@stint/store/JobStore"
@@ -21,16 +19,9 @@ import { compareNewestFirst, decodeListCursor, encodeListCursor, type ListCursor
 import type { StoreError } from "@stint/store/StoreError"
 import * as Effect from "effect/Effect"
 import { InvalidCursor } from "./JobErrors.ts"
+import { CHANGING, type PlannedRange, planOf, type SearchScope } from "./SearchPlan.ts"
 
-/** What to search. */
-export interface SearchScope {
-  readonly endpoints: ReadonlyArray<EndpointId>
-  readonly search: JobSearch
-  /** The time from which the durations in the query are measured. */
-  readonly now: number
-  /** Only jobs submitted before this time. */
-  readonly createdBefore?: number | undefined
-}
+export type { SearchScope } from "./SearchPlan.ts"
 
 /** A page of a search. */
 export interface SearchOptions extends SearchScope {
@@ -55,25 +46,11 @@ export interface Counted {
 const DEFAULT_LIMIT = 50
 const MAX_LIMIT = 200
 
-/** The statuses of jobs with an error group. */
-const FAILED: ReadonlyArray<JobStatus> = ["FAILED", "TIMED_OUT"]
-
-/** The statuses in which a job may change while it is searched, in the order in which it has them. */
-const CHANGING: ReadonlyArray<JobStatus> = ["IN_QUEUE", "IN_PROGRESS"]
-
-/** Puts the statuses that a job has first at the front, so that a job whose status changes between two reads is found by the second read. */
-const inOrder = (statuses: ReadonlyArray<JobStatus>): ReadonlyArray<JobStatus> => [
-  ...CHANGING.filter((status) => statuses.includes(status)),
-  ...statuses.filter((status) => !CHANGING.includes(status))
-]
-
 /** The maximum number of jobs that a count examines. */
 const COUNT_SCAN_LIMIT = 50_000
 
 /** An index range that is read in steps. */
-interface Source {
-  readonly endpoint: EndpointId
-  readonly status: JobStatus | undefined
+interface Source extends PlannedRange {
   jobs: ReadonlyArray<JobSummary>
   /** The next of `jobs`. */
   at: number
@@ -92,38 +69,30 @@ export const cursorOf = (cursor: string | undefined): Effect.Effect<ListCursor |
 /** The text of a page's `next`. */
 export const cursorText = (next: ListCursor | null): string | null => next === null ? null : encodeListCursor(next)
 
-const earlier = (a: number | undefined, b: number | undefined): number | undefined =>
-  a === undefined ? b : b === undefined ? a : Math.min(a, b)
-
 /** The searches of a store. */
 export const make = (store: Pick<JobStore["Service"], "list">) => {
   /** Examines jobs, newest first, until `visit` returns false. Returns the last examined job, or null at the end. */
   const walk = Effect.fnUntraced(function*(
-    { createdBefore, endpoints, now, search }: SearchScope,
+    scope: SearchScope,
     after: ListCursor | undefined,
     step: number,
-    visit: (job: JobSummary) => boolean
+    visit: (job: JobSummary, isMatch: boolean) => boolean
   ): Effect.fn.Return<ListCursor | null, StoreError> {
-    const range = searchRange(search, now)
-    const query = {
-      tag: search.tag[0],
-      createdAfter: range.createdAfter,
-      createdBefore: earlier(range.createdBefore, createdBefore)
-    }
-    const wanted = search.status.length === 0 && search["error-group"].length > 0 ? FAILED : search.status
-    // The index of tags does not contain the status.
-    const statuses = query.tag !== undefined || wanted.length === 0 ? [undefined] : inOrder(wanted)
-    const sources = endpoints.flatMap((endpoint) =>
-      statuses.map((status): Source => ({ endpoint, status, jobs: [], at: 0, after, isRead: false }))
-    )
+    const sources = planOf(scope).map((planned): Source => ({ ...planned, jobs: [], at: 0, after, isRead: false }))
     const limit = Math.max(10, Math.ceil(step / Math.max(1, sources.length)))
     /** The last examined job. */
     let last = after
+    let wasMatch = false
     /** Reads the later statuses of an endpoint again: a job may have left the status of this source after they were read. */
     const readLaterAgain = (source: Source) => {
-      if (source.status === undefined || !CHANGING.includes(source.status)) return
+      if (source.range.status === undefined || !CHANGING.includes(source.range.status)) return
+      const newest = last?.createdAt ?? Infinity
+      const oldest = source.isRead ? -Infinity : source.after?.createdAt ?? -Infinity
       for (const other of sources.slice(sources.indexOf(source) + 1)) {
         if (other.endpoint !== source.endpoint) break
+        const { createdAfter = -Infinity, createdBefore = Infinity } = other.range
+        // None of its jobs is in the page that was read.
+        if (createdAfter > newest || createdBefore <= oldest) continue
         other.jobs = []
         other.at = 0
         other.after = last
@@ -131,9 +100,8 @@ export const make = (store: Pick<JobStore["Service"], "list">) => {
       }
     }
     const read = Effect.fnUntraced(function*(source: Source) {
-      readLaterAgain(source)
       while (source.at === source.jobs.length && !source.isRead) {
-        const page = yield* store.list(source.endpoint, { ...query, status: source.status, after: source.after, limit })
+        const page = yield* store.list(source.endpoint, { ...source.range, after: source.after, limit })
         source.jobs = page.jobs
         source.at = 0
         source.after = page.next ?? undefined
@@ -141,6 +109,7 @@ export const make = (store: Pick<JobStore["Service"], "list">) => {
         // A search must not delay the jobs of others.
         yield* Effect.yieldNow
       }
+      readLaterAgain(source)
     })
     while (true) {
       let newest: { readonly source: Source; readonly job: JobSummary } | undefined
@@ -152,10 +121,12 @@ export const make = (store: Pick<JobStore["Service"], "list">) => {
       if (newest === undefined) return null
       newest.source.at += 1
       const { createdAt, id } = newest.job
-      // Its status has changed between two reads, and it was found in both.
-      if (id === last?.id) continue
+      const isMatch = matchesSearch(scope.search, newest.job, scope.now)
+      // The job is in two ranges. It may have changed between their reads, so that only the second row matches.
+      if (id === last?.id && (wasMatch || !isMatch)) continue
       last = { createdAt, id }
-      if (!visit(newest.job)) {
+      wasMatch = isMatch
+      if (!visit(newest.job, isMatch)) {
         const isLast = sources.every(({ at, isRead, jobs }) => isRead && at === jobs.length)
         return isLast ? null : last
       }
@@ -167,9 +138,9 @@ export const make = (store: Pick<JobStore["Service"], "list">) => {
     const wanted = Math.min(MAX_LIMIT, Math.max(1, limit))
     const jobs: Array<JobSummary> = []
     let scanned = 0
-    const next = yield* walk(options, after ?? undefined, MAX_LIMIT, (job) => {
+    const next = yield* walk(options, after ?? undefined, MAX_LIMIT, (job, isMatch) => {
       scanned += 1
-      if (matchesSearch(options.search, job)) jobs.push(job)
+      if (isMatch) jobs.push(job)
       return jobs.length < wanted && scanned < SCAN_LIMIT
     })
     return { jobs, next }
@@ -178,9 +149,9 @@ export const make = (store: Pick<JobStore["Service"], "list">) => {
   const count = Effect.fnUntraced(function*(scope: SearchScope, limit: number): Effect.fn.Return<Counted, StoreError> {
     let counted = 0
     let scanned = 0
-    const next = yield* walk(scope, undefined, MAX_LIMIT, (job) => {
+    const next = yield* walk(scope, undefined, MAX_LIMIT, (_, isMatch) => {
       scanned += 1
-      if (matchesSearch(scope.search, job)) counted += 1
+      if (isMatch) counted += 1
       return counted < limit && scanned < COUNT_SCAN_LIMIT
     })
     return { count: counted, more: next !== null }

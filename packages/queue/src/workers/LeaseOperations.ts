@@ -70,6 +70,15 @@ const STALE_STOP_MILLIS = 60_000
 /** The wait-list key of canary workers that have taken their share of the jobs. */
 const heldBackKey = (endpoint: EndpointId): string => `${endpoint}\ncanary`
 
+/** Ends the open polls of a worker that takes no more jobs, and wakes the autoscaler. */
+export const wakeDraining = (notifier: JobNotifier, endpoint: EndpointId, worker: string): void => {
+  // Takes wait per endpoint: all takes of the endpoint check again, and only this worker's take returns.
+  notifier.waitingWorkers.wake(endpoint)
+  notifier.waitingWorkers.wake(heldBackKey(endpoint))
+  notifier.stopPollers.wake(workerKey(endpoint, worker))
+  notifier.demand.wake(endpoint)
+}
+
 /** The queue's operations for workers. */
 export interface LeaseOperations {
   /**
@@ -148,6 +157,12 @@ export interface LeaseOperations {
     cause: string | undefined,
     blameless?: "blameless"
   ) => Effect.Effect<void, StoreError>
+
+  /**
+   * The connection to the worker's machine was lost. If the worker still runs, it keeps its jobs but receives no others; otherwise the jobs
+   * return to the queue when their leases expire.
+   */
+  readonly workerLost: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
 
   /**
    * Takes over a worker that an earlier platform process started. It finishes its jobs and receives no others, so that everything that it
@@ -263,6 +278,11 @@ export const make = (
       yield* notifier.notifyAll(expired)
       if (jobs.length > 0) {
         yield* ticket.cancel
+        // It was drained during the claim. Its exit may have been requested already, because it held no job.
+        if (yield* registry.isDraining(endpoint, worker)) {
+          yield* returnJobs(endpoint, worker, jobs.map(({ id }) => id))
+          return []
+        }
         for (const job of jobs) {
           yield* registry.assigned(endpoint, worker, job.id, job.attempt, tokens)
           notifier.followers.wake(job.id)
@@ -439,11 +459,7 @@ export const make = (
 
   const drain = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string, announced?: "announced") {
     yield* registry.drain(endpoint, worker, announced)
-    // Takes wait per endpoint: all takes of the endpoint check again, and only this worker's take returns.
-    notifier.waitingWorkers.wake(endpoint)
-    notifier.waitingWorkers.wake(heldBackKey(endpoint))
-    notifier.stopPollers.wake(workerKey(endpoint, worker))
-    notifier.demand.wake(endpoint)
+    wakeDraining(notifier, endpoint, worker)
   })
 
   const workerGone = Effect.fnUntraced(function*(
@@ -459,11 +475,16 @@ export const make = (
         ? { _tag: "Return", now: time, endpoint, worker }
         : { _tag: "LoseLease", now: time, endpoint, worker, cause, random: random(), blameless: blameless !== undefined }
     )
-    yield* notifier.notifyAll(applied)
+    yield* notifier.notifyAll(applied, undefined, blameless !== undefined)
     yield* registry.removed(endpoint, worker)
     notifier.discardStopSignals(endpoint, worker)
     notifier.demand.wake(endpoint)
   }, Effect.uninterruptible)
+
+  const workerLost = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string) {
+    yield* registry.lost(endpoint, worker)
+    yield* drain(endpoint, worker)
+  })
 
   const adoptWorker = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string) {
     yield* registry.adopted(endpoint, worker)
@@ -514,6 +535,7 @@ export const make = (
       }),
     drainWorker: (endpoint, worker) => drain(endpoint, worker),
     workerGone,
+    workerLost,
     setCanary: (endpoint, share) =>
       Effect.sync(() => {
         registry.canaries.set(endpoint, share)

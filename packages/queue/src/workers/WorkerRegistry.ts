@@ -11,7 +11,7 @@
  * Advisory only: the store holds the authoritative leases. The registry is lost when the process ends. After a restart it contains the
  * workers that hold a lease, and is complete again one heartbeat interval later.
  */
-import { EndpointId } from "@stint/contract/Ids"
+import type { EndpointId } from "@stint/contract/Ids"
 import { MAX_REASON } from "@stint/contract/PlatformEvent"
 import { Nodes } from "@stint/store/Nodes"
 import * as Clock from "effect/Clock"
@@ -19,15 +19,15 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import * as Schema from "effect/Schema"
 import { monotonicMillis } from "../ClockWatch.ts"
 import { PlatformEvents } from "../events/PlatformEvents.ts"
 import * as Canaries from "./Canaries.ts"
+import * as WorkerHints from "./WorkerHints.ts"
 import * as WorkerReports from "./WorkerReports.ts"
-import type { WorkerState, WorkerStatus } from "./WorkerReports.ts"
+import type { Leaving, WorkerState, WorkerStatus } from "./WorkerReports.ts"
 import * as WorkerStarts from "./WorkerStarts.ts"
 
-export type { WorkerState, WorkerStatus } from "./WorkerReports.ts"
+export type { Leaving, WorkerState, WorkerStatus } from "./WorkerReports.ts"
 export type { WorkerStart } from "./WorkerStarts.ts"
 
 /** All times are monotonic, so that setting the wall clock affects no worker. `list` converts them to the current wall clock. */
@@ -37,6 +37,8 @@ interface Entry {
   state: "initializing" | "ready" | "unhealthy" | "throttled"
   /** When the worker began to drain and stopped receiving jobs; null when it is not draining. */
   drainingSince: number | null
+  /** What an operator requested. Unlike a worker that leaves by itself, such a worker gets no jobs when it calls again later. */
+  leaving: Leaving | null
   exitAnnounced: boolean
   /**
    * From this time on, the worker's next call renews its leases, because no heartbeat has renewed them. Null when the worker holds no jobs. 0 when it
@@ -73,6 +75,8 @@ interface Entry {
   pooled: boolean
   /** Whether a pool of an earlier platform process started the worker. */
   adopted: boolean
+  /** Whether the connection to its machine was lost. It receives no more jobs, because nobody could stop it. */
+  lost: boolean
   /** When a pool of this process started the worker; null for other workers. */
   start: WorkerStarts.WorkerStart | null
   /** The setup that the worker runs before it asks for a job; null before and after. */
@@ -171,6 +175,13 @@ export class WorkerRegistry extends Context.Service<WorkerRegistry, {
   readonly released: (endpoint: EndpointId, worker: string, job: string) => Effect.Effect<boolean>
   /** Stops sending jobs to the worker. `announced`: the worker reported that it is exiting. */
   readonly drain: (endpoint: EndpointId, worker: string, announced?: "announced") => Effect.Effect<void>
+  /** An operator drains or stops the worker. Ignored for a worker that this node does not know. */
+  readonly leave: (endpoint: EndpointId, worker: string, leaving: Leaving) => void
+  /**
+   * The connection to the worker's machine was lost, so the pool no longer knows the worker. If it still runs, it keeps its jobs but receives no
+   * others.
+   */
+  readonly lost: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
   /** The platform holds a poll of the worker open. Call the result when the poll ends: with true when the worker closed its connection. */
   readonly polling: (endpoint: EndpointId, worker: string) => (cut: boolean) => void
   /** The worker delivered a result. */
@@ -191,6 +202,8 @@ export class WorkerRegistry extends Context.Service<WorkerRegistry, {
   readonly list: (endpoint: EndpointId) => Effect.Effect<ReadonlyArray<WorkerStatus>>
   /** The workers that any node knows, as of its last heartbeat. A worker that calls several nodes is listed once. */
   readonly listAll: (endpoint: EndpointId) => Effect.Effect<ReadonlyArray<WorkerStatus>>
+  /** What each other node reports about the worker, as of its last heartbeat. */
+  readonly reported: (endpoint: EndpointId, worker: string) => ReadonlyArray<WorkerStatus>
   /** The worker runs this release from now on. Either the new release changes nothing for its workers, or the release is known from its jobs. */
   readonly labelled: (endpoint: EndpointId, worker: string, release: number) => void
   /** A heartbeat of the worker named the version of its SDK. Ignored for a worker that the registry does not know. */
@@ -235,14 +248,10 @@ const forgetIdle = (workers: Map<string, Entry>): void => {
 /** The maximum length of a version, in characters. A worker may send any string, and nodes report it to each other every second. */
 const MAX_VERSION = 100
 
-/** The topic of released jobs between nodes. */
-const RELEASED = "released"
-
-const isEndpointId = Schema.is(EndpointId)
-
 const NO_JOBS: ReadonlySet<string> = new Set()
 
 const stateOf = (entry: Entry): WorkerState => {
+  if (entry.state === "initializing" && entry.leaving !== null) return "draining"
   if (entry.state !== "ready") return entry.state
   if (entry.drainingSince !== null) return "draining"
   return entry.jobs.size > 0 ? "running" : "idle"
@@ -262,6 +271,15 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
     const starts = WorkerStarts.make()
     const createdAt = wallClock()
 
+    /** The lost workers, oldest first. A lost worker may call again after its entry has been removed. */
+    const lost = new Set<string>()
+    const keyOf = (endpoint: EndpointId, worker: string) => `${endpoint}\n${worker}`
+    const markLost = (entry: Entry) => {
+      entry.lost = true
+      entry.pooled = false
+      entry.drainingSince ??= elapsed()
+    }
+
     const entryOf = (endpoint: EndpointId, worker: string): Entry => {
       let workers = endpoints.get(endpoint)
       if (workers === undefined) {
@@ -271,11 +289,14 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
       let entry = workers.get(worker)
       if (entry === undefined) {
         const now = elapsed()
+        // The worker called another node before, and an operator drained or stopped it there.
+        const leaving = WorkerReports.leavingOf(elsewhere?.(endpoint) ?? [], worker)
         entry = {
           id: worker,
           endpoint,
           state: "initializing",
-          drainingSince: null,
+          drainingSince: leaving === null ? null : now,
+          leaving,
           exitAnnounced: false,
           renewalDueAt: 0,
           heartbeatAt: null,
@@ -295,11 +316,13 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           cutAt: null,
           pooled: false,
           adopted: false,
+          lost: false,
           start: null,
           setup: null,
           release: undefined,
           version: undefined
         }
+        if (lost.has(keyOf(endpoint, worker))) markLost(entry)
         forgetIdle(workers)
         workers.set(worker, entry)
       }
@@ -307,6 +330,8 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
     }
 
     const mayBeForgotten = (entry: Entry, now: number): boolean => {
+      // Its machine may be gone without having closed its connections.
+      if (entry.lost) return entry.jobs.size === 0 && now - entry.lastSeenAt > FORGET_AFTER_CUT_MILLIS
       if (entry.pooled || entry.jobs.size > 0 || entry.openPolls > 0) return false
       if (entry.setup !== null && now < entry.setup.limitAt) return false
       if (entry.state === "unhealthy" || entry.state === "throttled") return now - entry.lastSeenAt > FORGET_FAILURE_MILLIS
@@ -317,10 +342,12 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
     const markSeen = (entry: Entry) => {
       entry.lastSeenAt = elapsed()
       entry.cutAt = null
-      const mayHaveExited = !entry.pooled && entry.jobs.size === 0
+      const mayHaveExited = !entry.pooled && !entry.lost && entry.jobs.size === 0 &&
+        (entry.leaving === null || entry.exitAnnounced)
       if (mayHaveExited && entry.drainingSince !== null && entry.lastSeenAt - entry.drainingSince > EXIT_GRACE_MILLIS) {
         entry.drainingSince = null
         entry.exitAnnounced = false
+        entry.leaving = null
         entry.idleSince = entry.lastSeenAt
       }
       if (entry.state !== "ready") {
@@ -361,6 +388,8 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
         idleSince: entry.idleSince === null ? null : Math.round(entry.idleSince + offset),
         exitAnnounced: entry.exitAnnounced,
         results: entry.results,
+        ...(entry.leaving === null ? {} : { leaving: entry.leaving }),
+        ...(entry.pooled ? { pooled: true as const } : {}),
         ...(entry.heartbeatAt === null ? {} : { heartbeatAt: Math.round(entry.heartbeatAt + offset) }),
         ...(entry.released === null ? {} : { lastJob: entry.released.job }),
         ...(entry.release === undefined ? {} : { release: entry.release }),
@@ -383,10 +412,15 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
 
     const nodes = Option.getOrUndefined(yield* Effect.serviceOption(Nodes))
     const elsewhere = nodes === undefined ? undefined : WorkerReports.make(nodes, () => [...endpoints.keys()].flatMap(list))
-    // A worker behind a load balancer takes a job from one node and delivers it to another.
-    nodes?.subscribe(RELEASED, (hint) => {
-      const [endpoint = "", worker = "", job = ""] = hint?.key.split("\n") ?? []
-      if (isEndpointId(endpoint)) release(endpoint, worker, job)
+    const announceExit = (entry: Entry | undefined) => {
+      if (entry === undefined) return
+      entry.exitAnnounced = true
+      // A worker that exits does what the operator asked for. A later process with its name may take jobs.
+      if (!entry.pooled && entry.leaving !== null) entry.drainingSince = elapsed()
+    }
+    const hints = WorkerHints.make(nodes, {
+      released: release,
+      exiting: (endpoint, worker) => announceExit(endpoints.get(endpoint)?.get(worker))
     })
 
     return WorkerRegistry.of({
@@ -410,6 +444,8 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           const entry = entryOf(endpoint, worker)
           entry.pooled = true
           entry.adopted = true
+          entry.lost = false
+          lost.delete(keyOf(endpoint, worker))
           markSeen(entry)
           entry.drainingSince ??= entry.lastSeenAt
         }),
@@ -464,8 +500,18 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
       renewalDueAt: (endpoint, worker) => endpoints.get(endpoint)?.get(worker)?.renewalDueAt ?? null,
       released: (endpoint, worker, job) =>
         Effect.sync(() => {
-          nodes?.publish(RELEASED, `${endpoint}\n${worker}\n${job}`)
+          hints.released(endpoint, worker, job)
           return release(endpoint, worker, job)
+        }),
+      lost: (endpoint, worker) =>
+        Effect.sync(() => {
+          lost.add(keyOf(endpoint, worker))
+          for (const oldest of lost) {
+            if (lost.size <= MAX_IDLE_WORKERS) break
+            lost.delete(oldest)
+          }
+          const entry = endpoints.get(endpoint)?.get(worker)
+          if (entry !== undefined) markLost(entry)
         }),
       polling: (endpoint, worker) => {
         const entry = entryOf(endpoint, worker)
@@ -487,8 +533,16 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           const entry = endpoints.get(endpoint)?.get(worker)
           if (entry === undefined) return
           entry.drainingSince ??= elapsed()
-          if (announced !== undefined) entry.exitAnnounced = true
+          if (announced !== undefined) announceExit(entry)
+          if (entry.exitAnnounced && entry.leaving !== null && !entry.pooled) hints.exiting(endpoint, worker)
         }),
+      leave: (endpoint, worker, leaving) => {
+        const entry = endpoints.get(endpoint)?.get(worker)
+        if (entry === undefined) return
+        entry.drainingSince ??= elapsed()
+        if (entry.leaving !== "stop") entry.leaving = leaving
+        if (entry.exitAnnounced && !entry.pooled) hints.exiting(endpoint, worker)
+      },
       isDraining: (endpoint, worker) => Effect.sync(() => (endpoints.get(endpoint)?.get(worker)?.drainingSince ?? null) !== null),
       mayExit: (endpoint, worker) => {
         const entry = endpoints.get(endpoint)?.get(worker)
@@ -517,6 +571,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
         Effect.sync(() =>
           elsewhere === undefined ? list(endpoint) : WorkerReports.merge([...list(endpoint), ...elsewhere(endpoint)])
         ),
+      reported: (endpoint, worker) => elsewhere?.(endpoint).filter(({ id }) => id === worker) ?? [],
       labelled: (endpoint, worker, release) => {
         const entry = endpoints.get(endpoint)?.get(worker)
         if (entry !== undefined) entry.release = release

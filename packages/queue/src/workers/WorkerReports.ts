@@ -10,6 +10,11 @@ const WorkerState = Schema.Literals(["initializing", "idle", "running", "drainin
 /** A worker's state. `unhealthy`: it cannot work. `throttled`: it could not be started. Both have a reason. */
 export type WorkerState = typeof WorkerState.Type
 
+const Leaving = Schema.Literals(["drain", "stop"])
+
+/** What an operator requested for a worker. `drain`: it takes no more jobs, and exits after its current ones. `stop`: it ends at once. */
+export type Leaving = typeof Leaving.Type
+
 const Time = Schema.NullOr(Schema.Number)
 
 /** A setup in progress. */
@@ -35,6 +40,10 @@ const WorkerStatus = Schema.Struct({
   idleSince: Time,
   /** Whether a draining worker has announced its exit. False if it takes no more jobs for another reason and must be asked to exit. */
   exitAnnounced: Schema.Boolean,
+  /** Present when an operator has drained or stopped it. */
+  leaving: Schema.optionalKey(Leaving),
+  /** Whether a pool of this node started it. Absent when none did. */
+  pooled: Schema.optionalKey(Schema.Literal(true)),
   /** The number of results that it has delivered. */
   results: Schema.Number,
   /** Its last heartbeat. Absent before the first one. */
@@ -70,6 +79,7 @@ export const merge = (all: ReadonlyArray<WorkerStatus>): ReadonlyArray<WorkerSta
     const jobs = [...new Set([...known.jobs, ...one.jobs])]
     merged.set(one.id, {
       ...latest,
+      ...(known.pooled === true || one.pooled === true ? { pooled: true as const } : {}),
       jobs,
       state: latest.state === "idle" && jobs.length > 0 ? "running" : latest.state,
       idleSince: jobs.length > 0 ? null : latest.idleSince,
@@ -101,3 +111,7 @@ export const make = (
     return others.filter((one) => one.endpoint === endpoint)
   }
 }
+
+/** What an operator requested of a worker at another node, unless the worker has announced its exit since. */
+export const leavingOf = (reported: ReadonlyArray<WorkerStatus>, worker: string): Leaving | null =>
+  reported.find(({ exitAnnounced, id, leaving }) => id === worker && leaving !== undefined && !exitAnnounced)?.leaving ?? null

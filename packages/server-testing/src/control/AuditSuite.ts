@@ -29,6 +29,7 @@ const UNAUDITED: Readonly<Record<string, string>> = {
   "releases.previewRelease": "changes nothing",
   "openai.openaiPost": "submits a job",
   "openai.openaiDelete": "submits a job",
+  "agentCalls.reportAgent": "agents call it every few seconds",
   "workers.jobDone": "workers call it for every job",
   "workers.jobStream": "workers call it for every chunk",
   "workers.runJournal": "workers call it for every run",
@@ -120,6 +121,13 @@ export const audits = (it: ServerIt): void => {
           target: expect.stringMatching(path.includes(":") ? /^(?:\w+(?:\/1)+\/?)+$/ : /^platform$/)
         })
       }
+    }))
+
+  it.effect("records an operation whose target contains a NUL character", () =>
+    Effect.gen(function*() {
+      const admin = yield* newKey(["admin"])
+      yield* admin.send("POST", "/api/v1/keys/%00/revoke", { json: {} })
+      expect(yield* entriesOf(admin.id)).toMatchObject([{ action: "keys.revokeKey", target: "key/\0" }])
     }))
 
   it.effect("records who did what to which target, and never records a value or an input", () =>

@@ -38,6 +38,7 @@ export const overviews = (it: ServerIt): void => {
         jobs: [first.id],
         firstSeenAt: expect.any(Number),
         lastSeenAt: expect.any(Number),
+        external: true,
         results: 0
       }])
       const { endpoints } = yield* Effect.flatMap(call("/api/v1/overview"), decodeAll)

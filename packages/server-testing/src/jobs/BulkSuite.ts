@@ -83,6 +83,36 @@ export const bulkOperations = (it: ServerIt): void => {
       yield* two.purge
     }))
 
+  it.effect("finds, counts and changes jobs by a query with NOT and OR, within the endpoints of the key", () =>
+    Effect.gen(function*() {
+      const { call, endpoint } = yield* ServerTest
+      const [one, two] = [yield* endpoint(), yield* endpoint()]
+      const [city, disk] = [yield* failJobs(one, 1), yield* failJobs(one, 1, "the disk is full")]
+      const { id: waiting } = yield* two.run({}, { tags: ["nightly"] })
+      const ids = (text: string, by: { readonly authorization?: string } = {}) =>
+        Effect.map(Effect.flatMap(call(`/api/v1/jobs${query(text)}`, by), page), ({ jobs }) => jobs.map(({ id }) => id))
+      expect(yield* ids(`endpoint:${one.id} -error:city`)).toEqual(disk)
+      expect(yield* ids(`endpoint:${one.id} error:city OR endpoint:${two.id} NOT status:completed`)).toEqual([waiting, ...city])
+      const own = yield* Effect.flatMap(call(one.path(`requests${query("error:city OR error:disk")}`)), expectJson(200, JobPage))
+      expect(own.requests.map(({ id }) => id)).toEqual([...disk, ...city])
+      const text = `endpoint:${one.id} -error:city OR endpoint:${two.id} status:waiting`
+      const retried = yield* run({ action: "retry", query: text })
+      expect(retried).toMatchObject({ state: "done", matched: { count: 1, more: false }, done: 1 })
+      expect(retried.query).toBe(text)
+      expect((yield* one.status(disk[0] ?? "")).status).toBe("IN_QUEUE")
+      expect((yield* one.status(city[0] ?? "")).status).toBe("FAILED")
+
+      // A limited key sees only its endpoints, may name no others in any alternative, and cannot tell whether an excluded one exists.
+      const by = yield* newKey(["jobs"], [one.id])
+      expect(yield* ids("-status:completed", by)).toEqual([...disk, ...city])
+      expect(yield* ids(`-endpoint:${two.id}`, by)).toEqual(yield* ids("-endpoint:no-such-endpoint", by))
+      const named = `/api/v1/jobs${query(`status:failed OR endpoint:${two.id}`)}`
+      yield* Effect.flatMap(call(named, by), expectProblem(403))
+      yield* Effect.flatMap(call(one.path(`requests${query(`tag:a OR endpoint:${two.id}`)}`)), expectProblem(400))
+      yield* one.purge
+      yield* two.purge
+    }))
+
   it.effect("names the position of a mistake in a query, and says what to write", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest

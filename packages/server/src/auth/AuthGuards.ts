@@ -290,6 +290,21 @@ const makeReader = (identify: Identify) =>
     })
   })
 
+const makeAgent = (identify: Identify) =>
+  Effect.gen(function*() {
+    const { baseUrl } = yield* PublicAddress
+    const wanted = "a key with the scope \"agent\" (`stint keys create NAME --scope agent --all-endpoints`)"
+
+    return Effect.fnUntraced(function*<A, E, R>(
+      respond: (caller: Caller) => Effect.Effect<A, E, R>,
+      credential: Redacted.Redacted
+    ): Effect.fn.Return<A, E | Unauthorized | Forbidden | TooManyRequests, R | HttpServerRequest.HttpServerRequest> {
+      const caller = yield* identify(credential, "API of agents", wanted)
+      if (hasOne(caller, GUARD_SCOPES.agent)) return yield* respond(caller)
+      return yield* AuthErrors.wrongScope(baseUrl, caller, "API of agents", "agent", `Use ${wanted}.`)
+    })
+  })
+
 const makeWorker = (countFailure: Effect.Success<typeof makeCountFailure>) =>
   Effect.gen(function*() {
     const keys = yield* AccessKeys
@@ -346,6 +361,7 @@ const make = Effect.gen(function*() {
   const rejectKey = yield* makeRejectKey(countFailure)
   const identify = yield* makeIdentify(rejectKey)
   return yield* Effect.all({
+    agent: makeAgent(identify),
     caller: makeCaller(rejectKey),
     manager: makeManager(identify),
     operator: makeOperator(identify),
@@ -358,6 +374,7 @@ const make = Effect.gen(function*() {
 /**
  * The guards. Each runs the given effect, or fails with a problem.
  *
+ * - `agent`: requires a key with the scope `agent`, which no other scope includes.
  * - `caller`: requires a key with the operation's scope that is valid for the endpoint. Looks up the endpoint, passes it and the caller
  *   to the effect, and applies rate limits per operation.
  * - `manager`: requires a key that can change jobs. Passes the caller to the effect, which must respect the endpoints of the key.

@@ -3,7 +3,9 @@
  */
 import { jobScopeOf } from "@stint/contract/AccessKey"
 import {
+  AgentAuthorization,
   ControlAuthorization,
+  CurrentAgentKey,
   CurrentCaller,
   CurrentEndpoint,
   CurrentOperator,
@@ -169,6 +171,18 @@ const layerWorker = Layer.effect(
   }))
 )
 
+const layerAgent = Layer.effect(
+  AgentAuthorization,
+  Effect.map(AuthGuards, ({ agent }) => ({
+    key: (respond, { credential }) =>
+      Effect.catchIf(
+        agent(({ endpoints, id }) => Effect.provideService(respond, CurrentAgentKey, { id, endpoints }), credential),
+        isThrottle,
+        sendThrottle
+      )
+  }))
+)
+
 /** All guards. */
 export const layer: Layer.Layer<
   | JobsAuthorization
@@ -177,7 +191,16 @@ export const layer: Layer.Layer<
   | ControlAuthorization
   | KeysAuthorization
   | ViewerAuthorization
-  | WorkerAuthorization,
+  | WorkerAuthorization
+  | AgentAuthorization,
   never,
   AuthGuards
-> = Layer.mergeAll(layerOpenAi.pipe(Layer.provideMerge(layerJobs)), layerBulk, layerControl, layerKeys, layerViewer, layerWorker)
+> = Layer.mergeAll(
+  layerOpenAi.pipe(Layer.provideMerge(layerJobs)),
+  layerBulk,
+  layerControl,
+  layerKeys,
+  layerViewer,
+  layerWorker,
+  layerAgent
+)

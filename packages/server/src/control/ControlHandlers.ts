@@ -6,9 +6,10 @@ import { Api } from "@stint/contract/Api"
 import { CurrentOperator } from "@stint/contract/Authorization"
 import { EndpointSpec, withImpliedLimits } from "@stint/contract/Endpoint"
 import { EndpointId } from "@stint/contract/Ids"
-import { Conflict, problemMembers } from "@stint/contract/Problem"
+import { Conflict, problemMembers, Unavailable, WorkerNotFound } from "@stint/contract/Problem"
 import { pingIntervalOf, workerEnvironment } from "@stint/contract/WorkerProtocol"
 import { JobQueue } from "@stint/queue/JobQueue"
+import type { Leaving } from "@stint/queue/WorkerRegistry"
 import { Releases } from "@stint/releases/Releases"
 import { EndpointStore } from "@stint/store/EndpointStore"
 import * as Effect from "effect/Effect"
@@ -20,16 +21,22 @@ import * as Schema from "effect/Schema"
 import { randomUUID } from "node:crypto"
 import { auditTarget } from "../audit/AuditMiddleware.ts"
 import { AccessKeys } from "../auth/AccessKeys.ts"
+import { setRetryAfter } from "../http/BodyAdmission.ts"
 import { Limits } from "../http/Limits.ts"
+import { excerpt } from "../http/ProblemJson.ts"
 import { PublicAddress } from "../http/PublicAddress.ts"
-import { endpointFinder, mapStoreErrors } from "../http/QueueProblems.ts"
+import { endpointFinder, mapStoreErrors, unavailable } from "../http/QueueProblems.ts"
 import { decoder, parseJson, readText } from "../http/RequestBody.ts"
 import { mapCreateErrors, mapPreviewErrors } from "./ReleaseProblems.ts"
+import { workerOf } from "./WorkerView.ts"
 
 const specHint =
   "An endpoint is a JSON object like {\"id\": \"hello\", \"source\": {\"type\": \"handler\", \"file\": \"/path/handler.ts\"}}."
 
 const isEndpointId = Schema.is(EndpointId)
+
+/** After how many seconds a caller should repeat a request that another node has not confirmed. */
+const NODE_RETRY_AFTER = 5
 
 const decodeGiven = decoder(EndpointSpec, specHint)
 const decodeSpec = (value: unknown) => Effect.map(decodeGiven(value), (spec) => withImpliedLimits(value, spec))
@@ -62,6 +69,31 @@ export const layer = HttpApiBuilder.group(
           Effect.catchTag("BuildMissing", () => Effect.succeed(undefined))
         )
       )
+    })
+
+    const removeWorker = Effect.fnUntraced(function*(endpointId: string, worker: string, leaving: Leaving) {
+      const { id } = yield* findEndpoint(endpointId, true)
+      const removed = yield* queue.removeWorker(id, worker, leaving).pipe(Effect.catchTags({
+        StoreError: unavailable,
+        WorkerMissing: () =>
+          Effect.fail(
+            new WorkerNotFound(problemMembers(
+              `The endpoint "${id}" has no worker "${excerpt(worker)}".`,
+              `It has exited, or has never called. List the workers: stint workers list ${id}.`
+            ))
+          ),
+        NodeSilent: () =>
+          Effect.andThen(
+            setRetryAfter(NODE_RETRY_AFTER),
+            new Unavailable(problemMembers(
+              `Another node of the platform knows the worker "${
+                excerpt(worker)
+              }" and has not confirmed the request. It may still give it jobs.`,
+              "Send the request again. If the error persists, check that all nodes run the same version and reach the database: stint doctor."
+            ))
+          )
+      }))
+      return workerOf(removed)
     })
 
     return handlers
@@ -119,5 +151,7 @@ export const layer = HttpApiBuilder.group(
           }
         })
       )
+      .handle("drainWorker", ({ params }) => removeWorker(params.endpoint, params.worker, "drain"))
+      .handle("stopWorker", ({ params }) => removeWorker(params.endpoint, params.worker, "stop"))
   })
 )

@@ -3,7 +3,7 @@
  */
 import { Api } from "@stint/contract/Api"
 import type { Endpoint } from "@stint/contract/Endpoint"
-import { CurrentViewer, type EndpointOverview, MAX_LISTED_WORKERS, type WorkerOverview } from "@stint/contract/OverviewApi"
+import { CurrentViewer, type EndpointOverview, MAX_LISTED_WORKERS } from "@stint/contract/OverviewApi"
 import { Models, type ModelState } from "@stint/models/Models"
 import { JobQueue } from "@stint/queue/JobQueue"
 import { WorkerRegistry, type WorkerState, type WorkerStatus } from "@stint/queue/WorkerRegistry"
@@ -12,9 +12,7 @@ import type { Depth } from "@stint/store/JobStore"
 import * as Effect from "effect/Effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { endpointFinder, mapStoreErrors } from "../http/QueueProblems.ts"
-
-/** The maximum length of a worker's reason in a response. The whole reason may contain all of the worker's output. */
-const REASON_LENGTH = 2_000
+import { REASON_LENGTH, workerOf } from "./WorkerView.ts"
 
 const overviewOf = (
   { id, source, workers: { max } }: Endpoint,
@@ -47,22 +45,6 @@ const overviewOf = (
     ...(problem === undefined ? {} : { problem: problem.slice(0, REASON_LENGTH) })
   }
 }
-
-const workerOf = (worker: WorkerStatus): WorkerOverview => ({
-  id: worker.id,
-  state: worker.state,
-  jobs: worker.jobs,
-  ...(worker.reason === null ? {} : { reason: worker.reason.slice(0, REASON_LENGTH) }),
-  ...(worker.retryAt === null ? {} : { retryAt: Math.round(worker.retryAt) }),
-  firstSeenAt: worker.firstSeenAt,
-  lastSeenAt: worker.lastSeenAt,
-  ...(worker.idleSince === null ? {} : { idleSince: worker.idleSince }),
-  ...(worker.heartbeatAt === undefined ? {} : { heartbeatAt: worker.heartbeatAt }),
-  results: worker.results,
-  ...(worker.lastJob === undefined ? {} : { lastJob: worker.lastJob }),
-  ...(worker.release === undefined ? {} : { release: worker.release }),
-  ...(worker.version === undefined ? {} : { version: worker.version })
-})
 
 const ORDER: ReadonlyArray<WorkerState> = ["unhealthy", "throttled", "running", "draining", "initializing", "idle"]
 

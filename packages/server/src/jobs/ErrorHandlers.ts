@@ -5,7 +5,7 @@ import { Api } from "@stint/contract/Api"
 import { CurrentManager } from "@stint/contract/BulkApi"
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { ErrorGroup, type ErrorGroupDetail, ErrorResolution } from "@stint/contract/ErrorGroup"
-import { EVERYTHING } from "@stint/contract/JobSearch"
+import { searchOf } from "@stint/contract/JobSearch"
 import { ErrorGroupNotFound, problemMembers, type Unavailable } from "@stint/contract/Problem"
 import { JobQueue } from "@stint/queue/JobQueue"
 import { type ErrorGroupRecord, ErrorGroupStore, GROUP_RETENTION_MILLIS } from "@stint/store/ErrorGroupStore"
@@ -51,7 +51,7 @@ export const layer = HttpApiBuilder.group(
     /** The endpoints of a request that the key permits. */
     const permitted = Effect.fnUntraced(function*(endpoint: string | undefined) {
       const { endpoints } = yield* CurrentManager
-      return yield* findEndpoints({ ...EVERYTHING, endpoint: endpoint === undefined ? [] : [endpoint] }, endpoints)
+      return yield* findEndpoints(searchOf({ endpoint: endpoint === undefined ? [] : [endpoint] }), endpoints)
     })
 
     /** The endpoint of a request that names one. */

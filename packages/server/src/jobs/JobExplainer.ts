@@ -120,7 +120,8 @@ const waiting = (facts: ExplainInput): WaitCause => {
   const idle = inState("idle").length
   const busy = inState("running").length
   const starting = inState("initializing")
-  const live = idle + busy + starting.length + inState("draining").length
+  const draining = inState("draining").length
+  const live = idle + busy + starting.length + draining
 
   if (idle > 0) {
     const unused = Math.min(...inState("idle").map(({ idleSince }) => now - Math.max(idleSince ?? now, job.queuedAt)))
@@ -140,10 +141,15 @@ const waiting = (facts: ExplainInput): WaitCause => {
       `${line}; ${count(idle, "worker is", "workers are")} idle and will take the next job.`
     )
   }
+  const drainWords = draining === 0
+    ? ""
+    : ` ${count(draining, "worker is", "workers are")} draining and ${draining === 1 ? "takes" : "take"} no more jobs.`
   if (external && busy + starting.length === 0) {
     return waitCause(
       "external",
-      `${line}, and no worker is connected. The platform does not start workers for this endpoint. ` +
+      `${line}, and no worker ${
+        draining === 0 ? "is connected." : "takes jobs."
+      }${drainWords} The platform does not start workers for this endpoint. ` +
         `Start one with the variables that \`stint worker-env ${endpoint.id}\` prints.`
     )
   }
@@ -165,13 +171,13 @@ const waiting = (facts: ExplainInput): WaitCause => {
   if (external) {
     return waitCause(
       "behind",
-      `${line}; ${count(busy, "worker is", "workers are all")} busy. The job starts when a worker is free.`
+      `${line}; ${count(busy, "worker is", "workers are all")} busy. The job starts when a worker is free.${drainWords}`
     )
   }
   if (live >= max) {
     return waitCause(
       "behind",
-      `${line}, and the endpoint's maximum of ${count(max, "worker")} (workers.max) is busy. ` +
+      `${line}, and the endpoint's maximum of ${count(max, "worker")} (workers.max) is busy.${drainWords} ` +
         "The job starts when a worker is free; raise workers.max to add workers."
     )
   }

@@ -6,6 +6,7 @@ import type { Endpoint } from "@stint/contract/Endpoint"
 import type { EndpointId } from "@stint/contract/Ids"
 import { type JobSearch, parseSearch } from "@stint/contract/JobSearch"
 import { type EndpointNotFound, Forbidden, InvalidRequest, problemMembers, type Unavailable } from "@stint/contract/Problem"
+import { coversEndpoint, namedEndpoints } from "@stint/contract/SearchMatch"
 import type { Found, ListOptions, ListResult, SearchOptions } from "@stint/queue/JobQueue"
 import { cursorOf, cursorText } from "@stint/queue/JobSearches"
 import { EndpointStore } from "@stint/store/EndpointStore"
@@ -38,7 +39,7 @@ export const parsedQuery = (text: string): Effect.Effect<JobSearch, InvalidReque
     : Effect.succeed(search)
 }
 
-/** Finds the endpoints of a query: those that it names, or otherwise all that the key permits. */
+/** Finds a query's endpoints: the named ones if every alternative names some, otherwise all that the key permits. Leaves out excluded ones. */
 export const searchedEndpoints = Effect.map(
   Effect.all({ endpoints: EndpointStore, findEndpoint: endpointFinder }),
   ({ endpoints, findEndpoint }) =>
@@ -47,16 +48,20 @@ export const searchedEndpoints = Effect.map(
       permitted: KeyEndpoints | ReadonlyArray<string>
     ): Effect.fn.Return<ReadonlyArray<Endpoint>, EndpointNotFound | Forbidden | InvalidRequest | Unavailable> {
       const isPermitted = (id: string) => permitted === "all" || permitted.some((one) => one === id)
-      const other = search.endpoint.find((id) => !isPermitted(id))
+      const mentioned = [...new Set(search.any.flatMap(({ endpoint }) => endpoint))]
+      const other = mentioned.find((id) => !isPermitted(id))
       if (other !== undefined) {
         return yield* new Forbidden(problemMembers(
           `This key is not valid for the endpoint "${excerpt(other)}", which the query names.`,
           "Remove the term, or use a key that is valid for the endpoint."
         ))
       }
-      const found = search.endpoint.length > 0
-        ? yield* Effect.forEach(search.endpoint, (id) => findEndpoint(id, permitted === "all"))
-        : (yield* mapStoreErrors(endpoints.list)).filter(({ id }) => isPermitted(id))
+      const known = yield* Effect.forEach(mentioned, (id) => findEndpoint(id, permitted === "all"))
+      const possible = namedEndpoints(search) === undefined
+        ? (yield* mapStoreErrors(endpoints.list)).filter(({ id }) => isPermitted(id))
+        : known
+      // An endpoint that is only excluded is not looked up: the response must not reveal whether it exists.
+      const found = possible.filter(({ id }) => search.any.some((terms) => coversEndpoint(terms, id)))
       if (found.length > MAX_ENDPOINTS) {
         return yield* invalidQuery(
           `it would search ${found.length} endpoints, and at most ${MAX_ENDPOINTS} can be searched at once.`,
@@ -80,7 +85,7 @@ export const searchEndpoint = Effect.fnUntraced(function*(
     )
   }
   const search = yield* parsedQuery(query)
-  if (search.endpoint.some((id) => id !== endpoint)) {
+  if (search.any.some((terms) => terms.endpoint.some((id) => id !== endpoint))) {
     return yield* invalidQuery(
       `it names a different endpoint than the URL, which names "${endpoint}".`,
       "Remove the term, or search several endpoints: GET /api/v1/jobs?query=..."

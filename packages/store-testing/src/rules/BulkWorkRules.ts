@@ -99,6 +99,41 @@ export const bulkWorkRules = (rule: (title: string, body: () => Effect.Effect<vo
       }).pipe(Effect.provide(bulkJobs()))
     }))
 
+  rule("leaves a job as it is that no longer matches the query when its turn comes", () =>
+    Effect.gen(function*() {
+      yield* TestClock.setTime(1_000)
+      const jobs = yield* Effect.replicateEffect(insertJob(), 2)
+      let claimed: JobId | undefined
+      let isCounted = false
+      const store = Layer.effect(
+        JobStore,
+        Effect.map(JobStore, (inner) =>
+          JobStore.of({
+            ...inner,
+            // A worker takes one of the jobs between the read of the page and the first step.
+            list: (of, query) =>
+              Effect.tap(inner.list(of, query), () =>
+                isCounted && claimed === undefined
+                  ? Effect.map(inner.claim(of, 1, { _tag: "Claim", now: 1_000, worker: "ann" }), (claim) => {
+                    claimed = claim.jobs[0]?.id
+                  })
+                  : Effect.void)
+          }))
+      )
+      yield* Effect.gen(function*() {
+        const { get, start, tick } = yield* BulkJobs.BulkJobs
+        const { search = EVERYTHING } = parseSearch("NOT status:running")
+        const { id } = yield* start({ action: "cancel", search, holdMs: 0, by })
+        isCounted = true
+        yield* Effect.repeat(tick, { while: (more) => more })
+        assert.deepInclude(yield* get(id, by), { state: "done", skipped: { changed: 1, missing: 0, endpoint: 0 } })
+        assert.isDefined(claimed)
+        for (const job of jobs) assert.strictEqual(yield* statusOf(job.id), job.id === claimed ? "IN_PROGRESS" : "CANCELLED")
+      }).pipe(Effect.provide(
+        BulkJobs.layer.pipe(Layer.provide(JobQueue.layer), Layer.provide(Layer.mergeAll(store, WorkerRegistry.layer, endpoints)))
+      ))
+    }))
+
   rule("stops an operation after the current job", () =>
     Effect.gen(function*() {
       yield* TestClock.setTime(1_000)

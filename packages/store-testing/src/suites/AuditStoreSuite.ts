@@ -58,6 +58,21 @@ export const auditStoreSuite = <E>(name: string, store: Layer.Layer<AuditStore, 
     )
 
     rule(
+      "keeps and finds a target with any character, because callers write it",
+      Effect.gen(function*() {
+        const { list } = yield* AuditStore
+        const target = "endpoint/\0\uF8FE\uF8FE0"
+        const id = yield* append({ target, result: "failed", status: 400 }, "unsuccessful")
+        yield* append({ target: "endpoint/\uF8FE0" })
+        assert.deepStrictEqual(yield* list({ limit: 10, target }), [{ ...entry({ target, result: "failed", status: 400 }), id }])
+        assert.deepStrictEqual((yield* list({ limit: 10, target: "endpoint" })).map((one) => one.target), [
+          "endpoint/\uF8FE0",
+          target
+        ])
+      })
+    )
+
+    rule(
       "filters by key, action, target, result and time, all of which must match",
       Effect.gen(function*() {
         const deploy = yield* append({

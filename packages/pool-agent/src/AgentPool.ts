@@ -1,0 +1,285 @@
+/**
+ * Runs workers on the platform's machine and on the agents' machines (docs/decisions/0076-agents.md). Wraps the pool of the platform's machine.
+ *
+ * ```
+ *   autoscaler --start--> place --> the local pool
+ *                            \----> an order in the next response to the agent's report
+ *   agent --report--> workers of this pool: RemoteWorker
+ *                     others: found orphans, which the autoscaler adopts
+ * ```
+ *
+ * The platform stores nothing about agents: after the platform restarts, their reports say which workers exist.
+ */
+import { AGENT_PROTOCOL, type AgentReport, type AgentStart, CHANGES_WAIT_MILLIS } from "@stint/contract/Agent"
+import { AgentRefused, Agents, type AgentsService } from "@stint/pool/Agents"
+import { CodeTransfer } from "@stint/pool/CodeTransfer"
+import { NoCapacity, PoolError, Unsupported } from "@stint/pool/PoolError"
+import { WorkerLog } from "@stint/pool/WorkerLog"
+import { type OrphanedWorker, type PoolChange, type StartRequest, WorkerPool } from "@stint/pool/WorkerPool"
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Latch from "effect/Latch"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Queue from "effect/Queue"
+import * as Stream from "effect/Stream"
+import * as AgentTable from "./AgentTable.ts"
+import * as Connections from "./Connection.ts"
+import type { Connection } from "./Connection.ts"
+import { type Needs, needsOf, place } from "./Placement.ts"
+import * as RemoteWorker from "./RemoteWorker.ts"
+
+/** Options of the pool. */
+export interface Options {
+  /** The maximum number of workers on the platform's machine. Default: no limit. */
+  readonly localWorkers?: number | undefined
+}
+
+/** How long to wait for a killed worker to exit. */
+const KILL_WAIT = Duration.seconds(5)
+
+/** The needs of a worker that was started earlier: it occupies a place, and nothing else is known. */
+const UNKNOWN_NEEDS: Needs = {
+  endpoint: "",
+  type: "external",
+  needsFiles: false,
+  needsModel: false,
+  volumes: [],
+  gpus: 0,
+  cpus: 0,
+  memoryBytes: 0
+}
+
+const layerOf = Effect.fnUntraced(function*({ localWorkers }: Options) {
+  const local = yield* WorkerPool
+  const codes = Option.getOrUndefined(yield* Effect.serviceOption(CodeTransfer))
+  const log = yield* WorkerLog
+  const scope = yield* Effect.scope
+  const clock = yield* Clock.Clock
+  const now = () => Number(clock.currentTimeNanosUnsafe() / 1_000_000n)
+  const changes = yield* Queue.unbounded<PoolChange>()
+  const closing = Latch.makeUnsafe()
+  const agents = yield* AgentTable.make
+  /** The workers on the platform's machine. */
+  const ownWorkers = new Set<string>()
+  /** Whether a start has failed for lack of room since the room last changed. */
+  let isWanting = false
+
+  const roomChanged = () => {
+    if (!isWanting) return
+    isWanting = false
+    Queue.offerUnsafe(changes, { _tag: "Room" })
+  }
+
+  const remove = (connection: Connection, worker: RemoteWorker.RemoteWorker) => {
+    if (connection.workers.delete(worker.id) && !worker.lacksRoom()) roomChanged()
+  }
+
+  const newWorker = (
+    connection: Connection,
+    id: RemoteWorker.RemoteWorker["id"],
+    endpoint: RemoteWorker.RemoteWorker["endpoint"],
+    needs: Needs,
+    start?: AgentStart
+  ) => {
+    const worker = RemoteWorker.make({
+      agent: connection.name,
+      id,
+      endpoint,
+      needs,
+      start,
+      log,
+      scope,
+      changed: () => {
+        const current = agents.find(connection.name)
+        if (current?.workers.get(id) === worker) Connections.touch(current)
+      }
+    })
+    connection.workers.set(id, worker)
+    return worker
+  }
+
+  /** Kills the worker and waits for its exit. */
+  const close = ({ handle }: RemoteWorker.RemoteWorker) =>
+    Effect.andThen(handle.kill, Effect.timeoutOption(Effect.interruptible(handle.exit), KILL_WAIT))
+
+  const startOn = Effect.fnUntraced(function*(connection: Connection, request: StartRequest, needs: Needs) {
+    const { code, endpoint, variables, worker: id } = request
+    const worker = yield* Effect.acquireRelease(
+      Effect.gen(function*() {
+        const start = { endpoint, variables, ...(code === undefined ? {} : { code }) }
+        const created = newWorker(connection, id, endpoint.id, needs, start)
+        yield* created.attach(request)
+        Connections.touch(connection)
+        return created
+      }),
+      close
+    )
+    yield* worker.started
+    return worker.handle
+  })
+
+  /** Counts the worker until its scope closes. */
+  const countOwn = (id: string) =>
+    Effect.acquireRelease(
+      Effect.sync(() => void ownWorkers.add(id)),
+      () =>
+        Effect.sync(() => {
+          ownWorkers.delete(id)
+          roomChanged()
+        })
+    )
+
+  const start: WorkerPool["Service"]["start"] = Effect.fn("AgentPool.start")(function*(request) {
+    const { type } = request.endpoint.source
+    if (!local.supports.includes(type)) return yield* new PoolError({ reason: new Unsupported({ source: type }) })
+    const needs = needsOf(request)
+    const found = place(needs, agents.connected().map(Connections.machineOf), { workers: ownWorkers.size, limit: localWorkers })
+    switch (found._tag) {
+      case "Local":
+        return yield* Effect.andThen(countOwn(request.worker), local.start(request))
+      case "None":
+        isWanting = true
+        return yield* new PoolError({ reason: new NoCapacity({ problem: found.problem }) })
+      case "Agent": {
+        const connection = agents.find(found.name)
+        if (connection === undefined) return yield* Effect.die(new Error(`agent ${found.name} is not connected`))
+        return yield* startOn(connection, request, needs)
+      }
+    }
+  })
+
+  /** A worker that this platform has not started, or whose agent was lost. */
+  const findOrphan = (connection: Connection, { endpoint, exit, id }: AgentReport["workers"][number]) => {
+    const worker = newWorker(connection, id, endpoint, { ...UNKNOWN_NEEDS, endpoint })
+    const orphan: OrphanedWorker = {
+      id,
+      endpoint,
+      isRunning: exit === undefined,
+      adopt: Effect.fnUntraced(function*(variables, mask) {
+        yield* Effect.addFinalizer(() => close(worker))
+        yield* worker.attach({ variables, mask })
+        // The agent must report again, because the lines that it has sent so far were not accepted.
+        const current = agents.find(connection.name)
+        if (current !== undefined) Connections.touch(current)
+        return worker.handle
+      })
+    }
+    Queue.offerUnsafe(changes, { _tag: "Orphan", orphan })
+    return worker
+  }
+
+  /** Whether the worker runs on another machine of this platform. If an agent claims it by mistake, it stays where it is. */
+  const isElsewhere = (connection: Connection, id: string) =>
+    ownWorkers.has(id) || agents.connected().some((other) => other !== connection && other.workers.has(id))
+
+  const applyWorkers = (connection: Connection, report: AgentReport) => {
+    const unwanted: Array<AgentReport["workers"][number]> = []
+    for (const worker of report.workers) {
+      const known = connection.workers.get(worker.id)
+      if (known !== undefined) known.apply(worker, report.run)
+      else if (!Connections.permits(connection, worker.endpoint)) unwanted.push(worker)
+      // A start that failed belongs to nobody.
+      else if (worker.failure !== undefined) unwanted.push(worker)
+      else if (!isElsewhere(connection, worker.id)) findOrphan(connection, worker).apply(worker, report.run)
+    }
+    connection.unwanted = unwanted
+    const reported = new Set(report.workers.map(({ id }) => id))
+    for (const worker of [...connection.workers.values()]) {
+      if (!reported.has(worker.id) && worker.absent(connection.name)) remove(connection, worker)
+    }
+  }
+
+  const report: AgentsService["report"] = Effect.fnUntraced(function*(name, key, report) {
+    if (report.protocol !== AGENT_PROTOCOL) {
+      return yield* new AgentRefused({
+        problem:
+          `This agent (${report.version}) uses version ${report.protocol} of the agents' protocol, and this platform uses version ${AGENT_PROTOCOL}.`,
+        hint: "Install the same version of stint on both machines."
+      })
+    }
+    const current = agents.find(name)
+    let connection: Connection
+    if (report.epoch === undefined) connection = yield* agents.join(name, key, report)
+    else {
+      const refused = Connections.refusalOfReport(current, report, key.id)
+      if (refused !== undefined || current === undefined) return yield* refused ?? Effect.die(new Error("no connection"))
+      connection = current
+    }
+    const wasLeaving = connection === current && connection.facts.isLeaving
+    const hadRoom = connection.facts.capacity.workers
+    connection.facts = report
+    Connections.heard(connection, report, now())
+    applyWorkers(connection, report)
+    if (connection !== current || report.capacity.workers > hadRoom) roomChanged()
+    return {
+      orders: Connections.ordersOf(connection, agents.platform, clock.currentTimeMillisUnsafe()),
+      leaving: report.isLeaving && !wasLeaving ? [...connection.workers.values()] : []
+    }
+  })
+
+  const withAgent = <A>(name: string, use: (connection: Connection) => A): Effect.Effect<Option.Option<A>> =>
+    Effect.sync(() => {
+      const connection = agents.find(name)
+      return connection === undefined ? Option.none() : Option.some(use(connection))
+    })
+
+  const service: AgentsService = {
+    list: Effect.sync(() => ({ agents: agents.list(), local: { workers: ownWorkers.size, limit: localWorkers ?? null } })),
+    drain: (name) =>
+      withAgent(name, (connection) => {
+        connection.isDrained = true
+        Connections.touch(connection)
+        return { agent: agents.view(connection), workers: [...connection.workers.values()] }
+      }),
+    resume: (name) =>
+      withAgent(name, (connection) => {
+        connection.isDrained = false
+        Connections.touch(connection)
+        roomChanged()
+        return agents.view(connection)
+      }),
+    report,
+    changes: Effect.fnUntraced(function*(name, key, epoch, revision) {
+      const connection = agents.find(name)
+      const refused = Connections.refusal(connection, epoch, key)
+      if (refused !== undefined || connection === undefined) return yield* refused ?? Effect.die(new Error("no connection"))
+      connection.calledAt = now()
+      // The latch is closed before the comparison, so that no change is missed.
+      connection.changed.closeUnsafe()
+      if (connection.revision === revision) {
+        yield* Effect.raceFirst(
+          Effect.raceFirst(connection.changed.await, closing.await),
+          Effect.sleep(CHANGES_WAIT_MILLIS)
+        )
+      }
+      return { revision: connection.revision }
+    }),
+    code: Effect.fnUntraced(function*(hash) {
+      const files = codes === undefined ? undefined : yield* codes.read(hash)
+      if (files !== undefined) return { files }
+      return yield* new AgentRefused({
+        problem: "This node does not have the code of the release.",
+        hint: "Deploy the endpoint again."
+      })
+    }),
+    completeWaits: Effect.sync(() => void closing.openUnsafe())
+  }
+
+  const pool = WorkerPool.of({
+    supports: local.supports,
+    prepare: (endpoint) => localWorkers === 0 ? Effect.void : local.prepare(endpoint),
+    start,
+    orphans: local.orphans.map((orphan) => ({
+      ...orphan,
+      adopt: (variables, mask) => Effect.andThen(countOwn(orphan.id), orphan.adopt(variables, mask))
+    })),
+    changes: Stream.merge(Stream.fromQueue(changes), local.changes ?? Stream.empty)
+  })
+  return Context.make(WorkerPool, pool).pipe(Context.add(Agents, service))
+})
+
+/** The pool, and the agents. Wraps the provided pool of the platform's machine. */
+export const layer = (options: Options = {}): Layer.Layer<WorkerPool, never, WorkerPool> => Layer.effectContext(layerOf(options))

@@ -1,0 +1,115 @@
+/**
+ * Decides which machine starts the next worker. Pure.
+ *
+ * Of the machines that can run the worker, the agent with the most free places gets it. The platform's own machine gets it only if no agent can run
+ * it, because that machine also serves the database. {@link obstacleOf} says why a machine cannot run a worker.
+ */
+import type { AgentCapacity } from "@stint/contract/Agent"
+import type { EndpointSource } from "@stint/contract/Endpoint"
+import type { StartRequest } from "@stint/pool/WorkerPool"
+
+/** What a worker needs of its machine. */
+export interface Needs {
+  readonly endpoint: string
+  readonly type: EndpointSource["type"]
+  /** Whether it runs from files on the platform's machine. */
+  readonly needsFiles: boolean
+  /** Whether it uses the platform's model cache. */
+  readonly needsModel: boolean
+  /** The named volumes of a process. */
+  readonly volumes: ReadonlyArray<string>
+  readonly gpus: number | "all"
+  readonly cpus: number
+  readonly memoryBytes: number
+}
+
+/** The needs of a worker. */
+export const needsOf = ({ code, endpoint, model }: Pick<StartRequest, "code" | "endpoint" | "model">): Needs => {
+  const { source } = endpoint
+  const common = {
+    endpoint: endpoint.id,
+    type: source.type,
+    needsFiles: source.type === "handler" && code === undefined,
+    needsModel: model !== undefined
+  }
+  if (source.type === "container") {
+    const { cpus = 0, gpus = 0, memoryBytes = 0 } = source
+    // The operator of each machine decides which volumes its engine mounts.
+    return { ...common, volumes: [], gpus, cpus, memoryBytes }
+  }
+  const volumes = source.type === "external" ? [] : source.volumes ?? []
+  return { ...common, volumes: volumes.map((volume) => volume.source), gpus: 0, cpus: 0, memoryBytes: 0 }
+}
+
+/** A connected agent. */
+export interface Machine {
+  readonly name: string
+  readonly capacity: AgentCapacity
+  readonly supports: ReadonlyArray<string>
+  readonly volumes: ReadonlyArray<string>
+  /** The endpoints that its key permits. */
+  readonly endpoints: "all" | ReadonlyArray<string>
+  readonly isDraining: boolean
+  /** The needs of the workers that it runs or is about to run. */
+  readonly workers: ReadonlyArray<Needs>
+}
+
+const gpusOf = ({ gpus }: Needs, { capacity }: Machine): number => gpus === "all" ? capacity.gpus : gpus
+
+const gigabytes = (bytes: number): string => `${Math.round(bytes / 1024 ** 3 * 10) / 10} GiB`
+
+/** Why an agent cannot run the worker, as the end of a sentence that begins with its name; undefined if it can. */
+export const obstacleOf = (needs: Needs, machine: Machine): string | undefined => {
+  const { capacity, endpoints, isDraining, supports, volumes, workers } = machine
+  if (isDraining) return "is being drained"
+  if (endpoints !== "all" && !endpoints.includes(needs.endpoint)) return "has a key that does not permit this endpoint"
+  if (!supports.includes(needs.type)) return `cannot start workers of the source "${needs.type}"`
+  if (needs.needsFiles) return "does not have the files of this handler (deploy it, so that it has a release)"
+  if (needs.needsModel) return "does not have the platform's cache of models"
+  const missing = needs.volumes.find((volume) => !volumes.includes(volume))
+  if (missing !== undefined) return `has no volume "${missing}"`
+  const used = (amount: (one: Needs) => number) => workers.reduce((sum, one) => sum + amount(one), 0)
+  const gpus = capacity.gpus - used((one) => gpusOf(one, machine))
+  const wanted = needs.gpus === "all" ? Math.max(1, capacity.gpus) : needs.gpus
+  if (wanted > gpus) return `has ${gpus} free of ${capacity.gpus} GPUs`
+  const cpus = capacity.cpus - used((one) => one.cpus)
+  if (needs.cpus > cpus) return `has ${cpus} free of ${capacity.cpus} CPUs`
+  const memory = capacity.memoryBytes - used((one) => one.memoryBytes)
+  if (needs.memoryBytes > memory) return `has ${gigabytes(memory)} free of ${gigabytes(capacity.memoryBytes)} memory`
+  return workers.length >= capacity.workers ? `runs ${workers.length} of at most ${capacity.workers} workers` : undefined
+}
+
+const freePlaces = ({ capacity, workers }: Machine): number => capacity.workers - workers.length
+
+/** The platform's own machine. `limit` undefined: no limit. */
+export interface LocalMachine {
+  readonly workers: number
+  readonly limit: number | undefined
+}
+
+export type Placement =
+  | { readonly _tag: "Agent"; readonly name: string }
+  | { readonly _tag: "Local" }
+  /** `problem`: each machine's reason, without a full stop. */
+  | { readonly _tag: "None"; readonly problem: string }
+
+/** The maximum number of agents whose reasons an error lists. */
+const SHOWN = 5
+
+/** Chooses the machine. */
+export const place = (needs: Needs, machines: ReadonlyArray<Machine>, local: LocalMachine): Placement => {
+  const judged = machines.map((machine) => ({ machine, obstacle: obstacleOf(needs, machine) }))
+  const [best] = judged.filter(({ obstacle }) => obstacle === undefined).map(({ machine }) => machine)
+    .toSorted((a, b) => freePlaces(b) - freePlaces(a) || (a.name < b.name ? -1 : 1))
+  if (best !== undefined) return { _tag: "Agent", name: best.name }
+  if (local.limit === undefined || local.workers < local.limit) return { _tag: "Local" }
+  const own = local.limit === 0
+    ? "the platform's machine runs no workers (STINT_LOCAL_WORKERS is 0)"
+    : `the platform's machine runs ${local.workers} of at most ${local.limit} workers (STINT_LOCAL_WORKERS)`
+  const others = judged.slice(0, SHOWN).map(({ machine, obstacle }) => `agent ${machine.name} ${obstacle}`)
+  const more = judged.length > SHOWN ? [`${judged.length - SHOWN} more agents have no room either`] : []
+  return {
+    _tag: "None",
+    problem: [own, ...(judged.length === 0 ? ["no agent is connected (stint agents)"] : others), ...more].join("; ")
+  }
+}

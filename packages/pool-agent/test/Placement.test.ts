@@ -1,0 +1,79 @@
+import type { EndpointSource } from "@stint/contract/Endpoint"
+import { endpointOf, resolvedOf } from "@stint/pool/testing"
+import * as Effect from "effect/Effect"
+import { describe, expect, it } from "vitest"
+import { type Machine, needsOf, obstacleOf, place } from "../src/Placement.ts"
+
+const machine = (name: string, more: Partial<Machine> = {}): Machine => ({
+  name,
+  capacity: { workers: 4, cpus: 8, memoryBytes: 16 * 1024 ** 3, gpus: 2 },
+  supports: ["handler", "command", "container"],
+  volumes: [],
+  endpoints: "all",
+  isDraining: false,
+  workers: [],
+  ...more
+})
+
+const needs = (source: EndpointSource, more: Partial<Parameters<typeof needsOf>[0]> = {}) =>
+  needsOf({ endpoint: resolvedOf(Effect.runSync(endpointOf({ source }))), ...more })
+
+const command = needs({ type: "command", command: ["worker"] })
+const unlimited = { workers: 3, limit: undefined }
+
+describe("placement", () => {
+  it("chooses the agent with the most free places, and the first by name among equals", () => {
+    const busy = machine("a", { workers: [command, command] })
+    expect(place(command, [busy, machine("c"), machine("b")], unlimited)).toEqual({ _tag: "Agent", name: "b" })
+    expect(place(command, [busy, machine("b", { workers: [command, command, command] })], unlimited))
+      .toEqual({ _tag: "Agent", name: "a" })
+  })
+
+  it("uses the platform's machine only when no agent can run the worker", () => {
+    const full = machine("a", { workers: [command, command, command, command] })
+    expect(place(command, [full], unlimited)).toEqual({ _tag: "Local" })
+    expect(place(command, [], { workers: 1, limit: 2 })).toEqual({ _tag: "Local" })
+  })
+
+  it("names every machine's reason when none has room", () => {
+    const full = machine("a", { workers: [command, command, command, command] })
+    const found = place(command, [full, machine("b", { isDraining: true })], { workers: 0, limit: 0 })
+    expect(found).toEqual({
+      _tag: "None",
+      problem:
+        "the platform's machine runs no workers (STINT_LOCAL_WORKERS is 0); agent a runs 4 of at most 4 workers; agent b is being drained"
+    })
+    expect(place(command, [], { workers: 2, limit: 2 })).toMatchObject({
+      problem: expect.stringContaining("no agent is connected (stint agents)")
+    })
+  })
+
+  it("keeps workers that need the platform's machine away from agents", () => {
+    const handler: EndpointSource = { type: "handler", file: "handler.ts" }
+    expect(obstacleOf(needs(handler), machine("a"))).toContain("deploy it")
+    expect(obstacleOf(needs(handler, { code: "0".repeat(64) }), machine("a"))).toBeUndefined()
+    expect(obstacleOf({ ...command, needsModel: true }, machine("a"))).toContain("cache of models")
+  })
+
+  it("respects the endpoints of an agent's key, and the agent's sources and volumes", () => {
+    expect(obstacleOf(command, machine("a", { endpoints: ["other"] }))).toContain("does not permit this endpoint")
+    expect(obstacleOf(command, machine("a", { endpoints: ["tested"] }))).toBeUndefined()
+    expect(obstacleOf(command, machine("a", { supports: ["handler"] }))).toContain("source \"command\"")
+    const withVolume = needs({ type: "command", command: ["worker"], volumes: [{ source: "shared" }] })
+    expect(obstacleOf(withVolume, machine("a"))).toContain("no volume \"shared\"")
+    expect(obstacleOf(withVolume, machine("a", { volumes: ["shared"] }))).toBeUndefined()
+  })
+
+  it("allocates each GPU, CPU and byte of memory only once", () => {
+    const of = (limits: { readonly gpus?: number | "all"; readonly cpus?: number; readonly memoryBytes?: number }) =>
+      needs({ type: "container", image: "image", ...limits })
+    const one = machine("a", { workers: [of({ gpus: 1, cpus: 6, memoryBytes: 12 * 1024 ** 3 })] })
+    expect(obstacleOf(of({ gpus: 1 }), one)).toBeUndefined()
+    expect(obstacleOf(of({ gpus: 2 }), one)).toBe("has 1 free of 2 GPUs")
+    expect(obstacleOf(of({ gpus: "all" }), one)).toBe("has 1 free of 2 GPUs")
+    expect(obstacleOf(of({ cpus: 3 }), one)).toBe("has 2 free of 8 CPUs")
+    expect(obstacleOf(of({ memoryBytes: 8 * 1024 ** 3 }), one)).toBe("has 4 GiB free of 16 GiB memory")
+    expect(obstacleOf(of({ gpus: "all" }), machine("b", { capacity: { workers: 1, cpus: 1, memoryBytes: 1, gpus: 0 } })))
+      .toBe("has 0 free of 0 GPUs")
+  })
+})
