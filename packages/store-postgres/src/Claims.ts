@@ -12,8 +12,8 @@ import type { JobMachineEvent } from "@stint/store/JobMachine"
 import type { JobRecord } from "@stint/store/JobRecord"
 import { type ApplyResult, CLAIM_EXPIRED_LIMIT, type ClaimResult } from "@stint/store/JobStore"
 import * as Schema from "effect/Schema"
+import { type Entry, recordOf } from "./JobEntry.ts"
 import { readyEntries, type Transaction } from "./Transaction.ts"
-import { type Entry, recordOf } from "./Work.ts"
 
 /** One claim. */
 export interface Claim {

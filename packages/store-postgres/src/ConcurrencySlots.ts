@@ -17,9 +17,9 @@ import type { JobHead } from "@stint/store/JobRecord"
 import * as Schema from "effect/Schema"
 import type { Query, Row } from "./Connection.ts"
 import { WITH_WEBHOOK_PAYLOADS } from "./JobColumns.ts"
+import type { Entry } from "./JobEntry.ts"
 import { escapeNul } from "./NulText.ts"
 import type { TallyChanges } from "./TallyRows.ts"
-import type { Entry } from "./Work.ts"
 
 const decodeCounts = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int, Schema.Int]))
 const decodeTurn = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int]))
@@ -160,7 +160,7 @@ export const make = (tallies: TallyChanges): ConcurrencySlots => {
   }
 }
 
-/** The position of a job in the table that has its state. */
+/** The position of a job in the table that holds its state. */
 export const positionOf = ({ head, seq, turn }: Pick<Entry, "head" | "seq" | "turn">): number => hasSlot(head) ? turn : seq
 
 /** Records the stored limits of endpoints. */

@@ -1,5 +1,5 @@
 /**
- * Group commit: the changes of this node's jobs that arrive together share one transaction, and so one sync and few round trips.
+ * Group commit: changes to this node's jobs that arrive together share one transaction, and so one sync and few round trips.
  *
  * ```
  *   shared commands, claims --+

@@ -19,9 +19,9 @@ import * as Layer from "effect/Layer"
 import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import type { Query } from "./Connection.ts"
+import * as ErrorGroupWrites from "./ErrorGroupWrites.ts"
 import { IS_OPEN } from "./PostgresBatches.ts"
 import { PostgresDatabase } from "./PostgresDatabase.ts"
-import * as PostgresErrorGroups from "./PostgresErrorGroups.ts"
 import * as PostgresReleases from "./PostgresReleases.ts"
 import { endpointLock, lockNumber } from "./Transaction.ts"
 
@@ -50,7 +50,7 @@ const make = Effect.gen(function*() {
   const db = yield* PostgresDatabase
   const endpoints = new Map<string, Endpoint>()
   const unknown = new Map<string, number>()
-  /** Incremented with each change of this node: a read that began before must not overwrite it. */
+  /** Incremented with each change by this node: a read that began before must not overwrite it. */
   let changes = 0
 
   const known = (endpoint: Endpoint) => {
@@ -137,7 +137,7 @@ const make = Effect.gen(function*() {
         await Promise.all([
           query(`DELETE FROM stint.endpoints WHERE id = $1`, [id]),
           releases.removeAll(query, id),
-          PostgresErrorGroups.removeAll(query, id),
+          ErrorGroupWrites.removeAll(query, id),
           query(`INSERT INTO stint.removed_endpoints (id) VALUES ($1) ON CONFLICT DO NOTHING`, [id])
         ])
         return "removed"

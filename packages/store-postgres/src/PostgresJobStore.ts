@@ -6,7 +6,7 @@
  *   read     one statement on another connection, of committed data
  * ```
  *
- * Hot path: submissions, claims, heartbeats, chunks and results share transactions. Timers, purges, drains and changes of batches have transactions
+ * Hot path: submissions, claims, heartbeats, chunks and results share transactions. Timers, purges, drains and changes to batches have transactions
  * of their own.
  */
 import { type EndpointId, JobId } from "@stint/contract/Ids"
@@ -34,6 +34,7 @@ import * as Schema from "effect/Schema"
 import { KEY_USAGE } from "./ConcurrencySlots.ts"
 import { constraintOf, type Query } from "./Connection.ts"
 import { fromAllStateTables, REPORT, type StateRow, toReport, toStateRow, TRACE } from "./JobColumns.ts"
+import { chunkAttempt, type Entry, isFamily } from "./JobEntry.ts"
 import { listJobs } from "./JobLists.ts"
 import * as JobTimers from "./JobTimers.ts"
 import * as PostgresBatches from "./PostgresBatches.ts"
@@ -44,7 +45,6 @@ import * as ScheduleWork from "./ScheduleWork.ts"
 import * as TallyRows from "./TallyRows.ts"
 import { timed } from "./TimerQueries.ts"
 import type { Transaction, WorkerOf } from "./Transaction.ts"
-import { chunkAttempt, type Entry, isFamily } from "./Work.ts"
 
 const decodeChunk = Schema.decodeUnknownSync(Schema.Tuple([JsonText]))
 const decodeNumber = Schema.decodeUnknownSync(Schema.Int)

@@ -25,6 +25,7 @@ import {
   toStateRow,
   WITH_WEBHOOK_PAYLOADS
 } from "./JobColumns.ts"
+import * as JobEntry from "./JobEntry.ts"
 import * as RunLoads from "./RunLoads.ts"
 import * as ScheduleWork from "./ScheduleWork.ts"
 import * as TallyRows from "./TallyRows.ts"
@@ -80,7 +81,7 @@ export interface Transaction {
   /** Locks jobs and loads their runs, for commands that may end, cancel or retry them. */
   readonly lockRuns: (needs: RunLoads.RunNeeds) => Promise<void>
   /** Loads rows of a query that selects {@link WITH_WEBHOOK_PAYLOADS} or {@link RECORD}, and locks their batches. */
-  readonly load: (rows: Promise<ReadonlyArray<Row>>) => Promise<ReadonlyArray<Work.Entry>>
+  readonly load: (rows: Promise<ReadonlyArray<Row>>) => Promise<ReadonlyArray<JobEntry.Entry>>
   readonly lockBatches: (ids: ReadonlyArray<string>) => Promise<void>
   /** Locks and loads the concurrency keys of all loaded jobs, and of jobs that will be inserted. After all other locks. */
   readonly lockSlots: (insertions?: ReadonlyArray<JobHead>) => Promise<void>
@@ -105,7 +106,7 @@ export interface Transaction {
   /** Endpoints that have isolated jobs. */
   readonly isolated: ReadonlySet<string>
   /** The last loaded ready job of each endpoint that may have further ready jobs. */
-  readonly lastReady: Map<EndpointId, Work.Entry>
+  readonly lastReady: Map<EndpointId, JobEntry.Entry>
 }
 
 /** The number of an advisory lock: 63 bits of a hash. */
@@ -172,7 +173,7 @@ export const begin = (
   const keyed = new Map<string, Array<Keyed>>()
   const records = new Map<JobId, JobRecord>()
   const usage = new Map<string, QuotaUsage>()
-  const lastReady = new Map<EndpointId, Work.Entry>()
+  const lastReady = new Map<EndpointId, JobEntry.Entry>()
   const runs = RunLoads.make(query, work.runWork, (job) => (work.entries.get(job)?.head.batchId ?? null) !== null)
 
   const lockNames: Transaction["lockNames"] = async (names, shared) => {
@@ -340,7 +341,7 @@ export const begin = (
     await ConcurrencySlots.load(query, work.slots, [...wanted.values()], (row) => work.add(toStateRow(row)))
   }
 
-  const headsOf = (matches: (entry: Work.Entry) => boolean): ReadonlyArray<JobHead> =>
+  const headsOf = (matches: (entry: JobEntry.Entry) => boolean): ReadonlyArray<JobHead> =>
     [...work.entries.values()].filter((entry) => entry.head.concurrency !== null && matches(entry)).map(({ head }) => head)
 
   const lockSlots: Transaction["lockSlots"] = (insertions = []) =>
@@ -468,7 +469,7 @@ export const begin = (
       const stored = keyed.get(keyLock(endpoint, key)) ?? []
       const found = stored.find((one) => one.owner === owner) ?? stored.find((one) => one.owner === NO_OWNER)
       if (inserted !== undefined && (found === undefined || inserted.head.owner === owner)) {
-        return { fingerprint: inserted.key?.fingerprint ?? "", job: Work.recordOf(inserted) }
+        return { fingerprint: inserted.key?.fingerprint ?? "", job: JobEntry.recordOf(inserted) }
       }
       const job = found === undefined ? undefined : records.get(found.id)
       return found === undefined || job === undefined ? undefined : { fingerprint: found.fingerprint, job }
@@ -500,17 +501,17 @@ export const readyEntries = (
   endpoint: EndpointId,
   now: number,
   all?: "all"
-): ReadonlyArray<Work.Entry> => {
+): ReadonlyArray<JobEntry.Entry> => {
   const last = all === undefined ? lastReady.get(endpoint) : undefined
   return [...work.entries.values()]
     .filter((entry) => {
       const { head, input, removed } = entry
       return !removed && head.endpoint === endpoint && isReady(head) && input.input !== null &&
-        !(now >= head.expiresAt && Work.isFamily(entry))
+        !(now >= head.expiresAt && JobEntry.isFamily(entry))
     })
     .sort(inClaimOrder)
     .filter((entry) => last === undefined || inClaimOrder(entry, last) <= 0)
 }
 
-const inClaimOrder = (a: Work.Entry, b: Work.Entry): number =>
+const inClaimOrder = (a: JobEntry.Entry, b: JobEntry.Entry): number =>
   b.head.priority - a.head.priority || ConcurrencySlots.positionOf(a) - ConcurrencySlots.positionOf(b)

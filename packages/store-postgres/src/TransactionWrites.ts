@@ -10,12 +10,13 @@ import { BatchBody } from "./BatchRows.ts"
 import { positionOf } from "./ConcurrencySlots.ts"
 import { encodeValues } from "./Connection.ts"
 import { DELIVERY } from "./DeliveryRows.ts"
+import * as ErrorGroupWrites from "./ErrorGroupWrites.ts"
 import { ALL, insertAll, JOB, placeOf, specText, STATE_TABLES, type StateTable, stateValues, transpose } from "./JobColumns.ts"
+import type { Entry } from "./JobEntry.ts"
 import { escapeNul } from "./NulText.ts"
-import * as PostgresErrorGroups from "./PostgresErrorGroups.ts"
 import * as RunWrites from "./RunWrites.ts"
 import * as ScheduleWork from "./ScheduleWork.ts"
-import type { Entry, Work } from "./Work.ts"
+import type { Work } from "./Work.ts"
 
 const CHUNK = { job: "text", attempt: "int", number: "int", body: "text" } as const
 const TAG = { endpoint: "text", tag: "text", created_at: "bigint", id: "text" } as const
@@ -157,7 +158,7 @@ export const commit = async (work: Work, execute: (text: string) => Promise<void
   const { batches, deliveries, entries, failures, query, runWork, schedules, slots, tallies } = work
   const sorted = sort(entries.values())
   await removeLogs(work, sorted.removed)
-  const ofErrors = await PostgresErrorGroups.statementsOf(query, failures)
+  const ofErrors = await ErrorGroupWrites.statementsOf(query, failures)
   const statements: Array<readonly [text: string, values: ReadonlyArray<unknown>]> = []
   const send = (text: string, values: ReadonlyArray<unknown>) => {
     statements.push([text, encodeValues(values)])

@@ -17,7 +17,7 @@ import { batchWebhook } from "@stint/store/BatchWebhook"
 import { failureOf, type JobFailure } from "@stint/store/ErrorGroupMachine"
 import { webhookJson } from "@stint/store/JobJson"
 import { isParked, isReady, type JobMachineEvent, transition } from "@stint/store/JobMachine"
-import type { JobHead, JobInput, JobOutcome, JobRecord } from "@stint/store/JobRecord"
+import type { JobHead, JobRecord } from "@stint/store/JobRecord"
 import type { ApplyResult, SubmissionKey } from "@stint/store/JobStore"
 import { webhookEventOf } from "@stint/store/JobWebhookEvents"
 import { inputBytes, outcomeBytes, payloadBytes } from "@stint/store/Quota"
@@ -27,41 +27,10 @@ import * as Result from "effect/Result"
 import * as ConcurrencySlots from "./ConcurrencySlots.ts"
 import type { Query } from "./Connection.ts"
 import type { StateRow } from "./JobColumns.ts"
+import { chunkAttempt, type Entry, recordOf } from "./JobEntry.ts"
 import * as RunWork from "./RunWork.ts"
 import * as ScheduleWork from "./ScheduleWork.ts"
 import type { TallyChanges } from "./TallyRows.ts"
-
-/** A chunk that is not stored yet. */
-export interface NewChunk {
-  readonly attempt: number
-  readonly number: number
-  readonly body: JsonText
-}
-
-/** A job of the transaction. */
-export interface Entry {
-  readonly seq: number
-  /** The position at which it received the slot of its concurrency key; meaningless without one. */
-  turn: number
-  /** As it is stored; undefined for a new job. */
-  readonly stored: JobHead | undefined
-  head: JobHead
-  /** Whether the job is the run of a pipeline. */
-  isRun: boolean
-  removed: boolean
-  /** The parts of the outcome that were loaded or have changed. */
-  outcome: Partial<JobOutcome>
-  /** Whether only the progress of a running job changed. */
-  progressed: boolean
-  input: Omit<JobInput, "input"> & { readonly input: JsonText | null }
-  readonly inputBytes: number
-  outcomeBytes: number
-  chunkBytes: number
-  /** Delete the stored chunks. */
-  discard: boolean
-  chunks: Array<NewChunk>
-  readonly key: SubmissionKey | undefined
-}
 
 /** A batch of the transaction. */
 export interface BatchEntry {
@@ -101,18 +70,6 @@ export interface Work {
   readonly removeBatch: (id: BatchId) => void
   readonly insert: (job: JobRecord, key?: SubmissionKey) => Entry
   readonly apply: (entry: Entry, event: JobMachineEvent, chunk?: JsonText) => ApplyResult
-}
-
-/** The attempt under which a chunk is stored. The attempts of a run continue each other, so all its chunks have the attempt 0. */
-export const chunkAttempt = ({ attempt }: Pick<JobHead, "attempt">, isRun: boolean): number => isRun ? 0 : attempt
-
-/** Whether the job may be cancelled or ended only together with other jobs: it is the run of a pipeline, or a child of one. */
-export const isFamily = ({ head, isRun }: Pick<Entry, "head" | "isRun">): boolean => isRun || RunTransactions.isChild(head.id)
-
-/** The complete job of an entry whose input was loaded. */
-export const recordOf = ({ head, input: { input, ...rest }, outcome }: Entry): JobRecord => {
-  if (input === null) throw new Error(`the input of job ${head.id} was not loaded`)
-  return { ...head, progress: null, output: null, error: null, lastError: null, ...outcome, ...rest, input }
 }
 
 /** Starts a transaction without rows. `seqs`: positions in the order of submission, one for each job that may be inserted. */
