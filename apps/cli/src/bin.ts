@@ -15,7 +15,10 @@ if (problem === undefined) {
       if (!String(args[0]).startsWith("SQLite is an experimental feature")) Reflect.apply(emitWarning, undefined, args)
     }
   })
-  void import("./Main.ts").then(({ run }) => run())
+  void import("./CompileCache.ts").then(({ enable }) => {
+    enable()
+    return import("./Main.ts")
+  }).then(({ run }) => run())
 } else {
   process.stderr.write(`${problem}\n`)
   process.exitCode = 1

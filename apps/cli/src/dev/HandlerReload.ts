@@ -77,7 +77,7 @@ export const run = Effect.fnUntraced(function*({ directory, file, importers, onR
     }
   })
 
-  /** Waits for changes that outdate the bundle. A change of a file's permissions, for example, does not. */
+  /** Waits for changes that outdate the bundle. A change to a file's permissions, for example, does not. */
   const nextChangesOf = Effect.fnUntraced(function*(isBroken: boolean) {
     while (true) {
       const changed = yield* nextChanges
