@@ -81,7 +81,7 @@ describe("agents", () => {
   }, LIMIT)
 
   it("runs a lost machine's job on another machine within the job's lease plus 5 s", async () => {
-    // Both have the same number of free places, so the first by name gets the worker.
+    // Both have the same number of free slots, so the first by name gets the worker.
     const first = await join2("one")
     await join2("two")
     const log = join(folder, "lost.log")
@@ -159,8 +159,8 @@ describe("agents", () => {
     })
     expect(wrong.code).toBe(1)
     expect(wrong.stderr).toContain("stint keys create NAME --scope agent")
-    const nobody = await AgentProcess.create("nobody", "http://127.0.0.1:9", token)
-    agents.push(nobody)
-    await until("the message", () => nobody.output.includes("does not answer") || undefined, 40_000)
+    const unjoined = await AgentProcess.create("nobody", "http://127.0.0.1:9", token)
+    agents.push(unjoined)
+    await until("the message", () => unjoined.output.includes("does not answer") || undefined, 40_000)
   }, LIMIT)
 })

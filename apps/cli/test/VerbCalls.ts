@@ -122,6 +122,7 @@ const agent = {
   capacity: { workers: 4, cpus: 2, memoryBytes: 1_000_000_000, gpus: 0 },
   supports: ["handler", "command"],
   volumes: ["shared"],
+  labels: { gpu: "a100" },
   key: KEY,
   endpoints: "all",
   workers: [{ id: "w-1", endpoint: "e", state: "running" }]
@@ -236,7 +237,7 @@ const workers = { idle: 0, initializing: 0, ready: 0, running: 0, throttled: 0, 
 
 /** The responses by operation. */
 export const RESPONSES: Readonly<Record<string, unknown>> = {
-  "agents.listAgents": { agents: [agent], local: { workers: 1, limit: 2 } },
+  "agents.listAgents": { agents: [agent], local: { workers: 1, limit: 2, labels: {} } },
   "agents.drainAgent": agent,
   "agents.resumeAgent": agent,
   "alerts.listAlerts": { configured: true, alerts: [], receivers: [] },
@@ -409,7 +410,7 @@ const KEY_SETTINGS = [
 ]
 
 const CONTAINER = [
-  ...["--model", "acme/whisper@main", "--model-token", "hf-token"],
+  ...["--model", "acme/whisper@main", "--model-token", "hf-token", "--placement-label", "gpu=a100"],
   ...["--image", "worker:1", "--command", "serve --fast", "--cpus", "1.5", "--memory", "1GiB", "--pids", "64", "--gpus", "all"],
   ...["--volume", "models:/models:ro", "--network", "jobs", "--user", "1000:1000"]
 ]
@@ -435,6 +436,7 @@ const CONFIG = `export default {
       rateLimit: { limit: 9, per: "1 minute", concurrent: 3 },
       model: "acme/whisper",
       modelToken: { secret: "hf-token" },
+      placement: { labels: { gpu: "a100" } },
       env: { A: "b" }
     },
     f: { handler: "./HANDLER" },

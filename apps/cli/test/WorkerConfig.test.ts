@@ -16,7 +16,15 @@ const resolveFor = (settings: Partial<WorkerConfig.WorkerSettings>) =>
   Effect.runPromise(
     Effect.result(
       WorkerConfig.resolveFor(
-        { inherit: [], user: Option.none(), cacheDir: Option.none(), spare: 0, localWorkers: Option.none(), ...settings },
+        {
+          inherit: [],
+          user: Option.none(),
+          cacheDir: Option.none(),
+          spare: 0,
+          localWorkers: Option.none(),
+          localLabels: {},
+          ...settings
+        },
         "/srv/stint/data"
       )
     )
@@ -30,8 +38,11 @@ describe("settings of worker processes", () => {
     vi.restoreAllMocks()
   })
 
-  it("reads the inherited variables as a list, and the number of spare workers", async () => {
+  it("reads the inherited variables as a list, the number of spare workers, and the labels of the machine", async () => {
     expect(await load({})).toMatchObject({ success: { inherit: [], user: Option.none(), spare: 0 } })
+    expect(await load({ STINT_LOCAL_LABELS: "gpu=a100, example.com/zone=eu-1" })).toMatchObject({
+      success: { localLabels: { gpu: "a100", "example.com/zone": "eu-1" } }
+    })
     expect(await load({ STINT_SPARE_WORKERS: "2" })).toMatchObject({ success: { spare: 2 } })
     expect(await load({ STINT_WORKER_ENV: "DATABASE_URL, BUCKET_*,", STINT_WORKER_USER: "1001:1001" })).toMatchObject({
       success: { inherit: ["DATABASE_URL", "BUCKET_*"], user: Option.some("1001:1001") }
@@ -43,6 +54,9 @@ describe("settings of worker processes", () => {
     ["STINT_WORKER_ENV", "A-B"],
     ["STINT_SPARE_WORKERS", "101"],
     ["STINT_SPARE_WORKERS", "1.5"],
+    ["STINT_LOCAL_LABELS", "gpu"],
+    ["STINT_LOCAL_LABELS", "gpu=a100, gpu=h100"],
+    ["STINT_LOCAL_LABELS", "gpu=-"],
     ["STINT_WORKER_USER", "1001"],
     ["STINT_WORKER_USER", "a b"]
   ])("prevents startup with an invalid %s: %s", async (name, value) => {

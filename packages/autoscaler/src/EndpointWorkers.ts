@@ -156,9 +156,9 @@ export const make = Effect.fnUntraced(function*(
     if (ready && !life.ready && !roll.isTrying(target, life.fingerprint)) yield* failures.ready
     countResults(life, status)
     if (exit._tag === "Lost" && exit.mayRun === true) {
-      return status?.leaving === "stop" ? jobsOf.take(life.id, reason) : jobsOf.keep(life.id, reason)
+      return status?.leaving === "stop" ? jobsOf.requeueStopped(life.id, reason) : jobsOf.awaitExpiry(life.id, reason)
     }
-    const returned = jobsOf.give(life, cause)
+    const returned = jobsOf.requeue(life, cause)
     if (life.failure !== undefined) {
       // Counts like a crash right after the start, however long the worker was idle before.
       const failed = { id: life.id, fingerprint: life.fingerprint, startedAt: now() }

@@ -18,6 +18,7 @@ import {
   type AgentReport,
   CHANGES_WAIT_MILLIS
 } from "@stint/contract/Agent"
+import type { Labels } from "@stint/contract/Placement"
 import { WorkerPool } from "@stint/pool/WorkerPool"
 import * as Clock from "effect/Clock"
 import type * as Duration from "effect/Duration"
@@ -28,6 +29,7 @@ import * as Random from "effect/Random"
 import { AgentOutput } from "./AgentOutput.ts"
 import * as AgentWorkers from "./AgentWorkers.ts"
 import type { LinkError, PlatformLink } from "./PlatformLink.ts"
+import * as ReportSize from "./ReportSize.ts"
 
 /** Options of an agent. */
 export interface Options {
@@ -40,6 +42,8 @@ export interface Options {
   readonly capacity: AgentCapacity
   /** The names of the volumes of this machine. */
   readonly volumes: ReadonlyArray<string>
+  /** The labels of this machine. Default: none. */
+  readonly labels?: Labels
   /** Whether an operator has drained this machine, and how to store a change. */
   readonly drained: { readonly initial: boolean; readonly store: (isDrained: boolean) => Effect.Effect<void> }
   /** Time for running jobs to finish when the layer closes. Default: 30 s. */
@@ -65,7 +69,7 @@ const SKEW_MILLIS = 5_000
 const FAREWELL = "5 seconds"
 
 const make = Effect.fnUntraced(function*(options: Options) {
-  const { address, capacity, drained, instance, link, version, volumes } = options
+  const { address, capacity, drained, instance, labels = {}, link, version, volumes } = options
   const pool = yield* WorkerPool
   const output = yield* AgentOutput
   const clock = yield* Clock.Clock
@@ -87,8 +91,9 @@ const make = Effect.fnUntraced(function*(options: Options) {
   let said: string | undefined
   let isSkewReported = false
   const platforms: Array<string> = []
+  const reportSize = ReportSize.make()
 
-  const compose = (): AgentReport => ({
+  const compose = (all: AgentReport["workers"]): AgentReport => ({
     protocol: AGENT_PROTOCOL,
     version,
     instance,
@@ -99,9 +104,10 @@ const make = Effect.fnUntraced(function*(options: Options) {
     capacity,
     supports: pool.supports.filter((type) => type !== "external"),
     volumes,
+    labels,
     isDrained,
     isLeaving,
-    workers: workers.report()
+    workers: all
   })
 
   const checkSkew = (at: number, sentAt: number, took: number) => {
@@ -133,12 +139,17 @@ const make = Effect.fnUntraced(function*(options: Options) {
     dirty.closeUnsafe()
     const sentAt = now()
     const wallClock = clock.currentTimeMillisUnsafe()
-    const report = compose()
-    const orders = yield* link.report(report)
+    const state = workers.report(reportSize.current())
+    const report = compose(state.workers)
+    const orders = yield* Effect.tapError(link.report(report), ({ kind }) =>
+      Effect.sync(() => {
+        if (kind === "unreachable") reportSize.lost()
+      }))
+    reportSize.arrived(state.size, now() - sentAt)
     answered = report.number
     leaseUntil = sentAt + orders.leaseMs
     const isNew = connection?.epoch !== orders.epoch
-    // An epoch that is over before its second report is no success.
+    // An epoch that ends before its second report does not count as a success.
     if (!isNew) failures = 0
     connection = { epoch: orders.epoch, revision: orders.revision }
     if (isNew) {
@@ -160,7 +171,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
     reported.openUnsafe()
   })
 
-  /** Says what is wrong, once, and waits. */
+  /** Logs the problem once, and waits. */
   const onFailure = Effect.fnUntraced(function*({ hint, kind, problem }: LinkError) {
     dirty.openUnsafe()
     if (kind === "conflict" && connection !== undefined) {

@@ -11,6 +11,8 @@
  * The platform stores nothing about agents: after the platform restarts, their reports say which workers exist.
  */
 import { AGENT_PROTOCOL, type AgentReport, type AgentStart, CHANGES_WAIT_MILLIS } from "@stint/contract/Agent"
+import type { EndpointSource } from "@stint/contract/Endpoint"
+import type { Labels } from "@stint/contract/Placement"
 import { AgentRefused, Agents, type AgentsService } from "@stint/pool/Agents"
 import { CodeTransfer } from "@stint/pool/CodeTransfer"
 import { NoCapacity, PoolError, Unsupported } from "@stint/pool/PoolError"
@@ -28,31 +30,40 @@ import * as Stream from "effect/Stream"
 import * as AgentTable from "./AgentTable.ts"
 import * as Connections from "./Connection.ts"
 import type { Connection } from "./Connection.ts"
-import { type Needs, needsOf, place } from "./Placement.ts"
+import { hasLabels, type Needs, needsOf, place } from "./Placement.ts"
 import * as RemoteWorker from "./RemoteWorker.ts"
 
 /** Options of the pool. */
 export interface Options {
   /** The maximum number of workers on the platform's machine. Default: no limit. */
   readonly localWorkers?: number | undefined
+  /** The labels of the platform's machine. Default: none. */
+  readonly localLabels?: Labels | undefined
+  /** Sources whose workers the local pool places by label itself, as a cluster does. Default: none. */
+  readonly clusterSources?: ReadonlyArray<EndpointSource["type"]>
 }
 
 /** How long to wait for a killed worker to exit. */
 const KILL_WAIT = Duration.seconds(5)
 
-/** The needs of a worker that was started earlier: it occupies a place, and nothing else is known. */
-const UNKNOWN_NEEDS: Needs = {
-  endpoint: "",
+/** The needs of a worker that was started earlier: it occupies a slot, and what its agent reports. */
+const needsOfOrphan = ({ endpoint, reserved = { gpus: 0, cpus: 0, memoryBytes: 0 } }: AgentReport["workers"][number]): Needs => ({
+  endpoint,
   type: "external",
   needsFiles: false,
   needsModel: false,
   volumes: [],
-  gpus: 0,
-  cpus: 0,
-  memoryBytes: 0
-}
+  labels: {},
+  ...reserved
+})
 
-const layerOf = Effect.fnUntraced(function*({ localWorkers }: Options) {
+const noCode = new AgentRefused({
+  problem: "This agent has no worker to start with this code.",
+  hint:
+    "`stint agent` asks only for code that it needs. Its connection may have been lost in the meantime; it joins again by itself."
+})
+
+const layerOf = Effect.fnUntraced(function*({ clusterSources = [], localLabels = {}, localWorkers }: Options) {
   const local = yield* WorkerPool
   const codes = Option.getOrUndefined(yield* Effect.serviceOption(CodeTransfer))
   const log = yield* WorkerLog
@@ -136,7 +147,11 @@ const layerOf = Effect.fnUntraced(function*({ localWorkers }: Options) {
     const { type } = request.endpoint.source
     if (!local.supports.includes(type)) return yield* new PoolError({ reason: new Unsupported({ source: type }) })
     const needs = needsOf(request)
-    const found = place(needs, agents.connected().map(Connections.machineOf), { workers: ownWorkers.size, limit: localWorkers })
+    const found = place(needs, agents.connected().map(Connections.machineOf), {
+      workers: ownWorkers.size,
+      limit: localWorkers,
+      labels: clusterSources.includes(type) ? "any" : localLabels
+    })
     switch (found._tag) {
       case "Local":
         return yield* Effect.andThen(countOwn(request.worker), local.start(request))
@@ -152,8 +167,9 @@ const layerOf = Effect.fnUntraced(function*({ localWorkers }: Options) {
   })
 
   /** A worker that this platform has not started, or whose agent was lost. */
-  const findOrphan = (connection: Connection, { endpoint, exit, id }: AgentReport["workers"][number]) => {
-    const worker = newWorker(connection, id, endpoint, { ...UNKNOWN_NEEDS, endpoint })
+  const findOrphan = (connection: Connection, reported: AgentReport["workers"][number]) => {
+    const { endpoint, exit, id } = reported
+    const worker = newWorker(connection, id, endpoint, needsOfOrphan(reported))
     const orphan: OrphanedWorker = {
       id,
       endpoint,
@@ -181,7 +197,7 @@ const layerOf = Effect.fnUntraced(function*({ localWorkers }: Options) {
       const known = connection.workers.get(worker.id)
       if (known !== undefined) known.apply(worker, report.run)
       else if (!Connections.permits(connection, worker.endpoint)) unwanted.push(worker)
-      // A start that failed belongs to nobody.
+      // A failed start has left no worker to adopt.
       else if (worker.failure !== undefined) unwanted.push(worker)
       else if (!isElsewhere(connection, worker.id)) findOrphan(connection, worker).apply(worker, report.run)
     }
@@ -227,7 +243,10 @@ const layerOf = Effect.fnUntraced(function*({ localWorkers }: Options) {
     })
 
   const service: AgentsService = {
-    list: Effect.sync(() => ({ agents: agents.list(), local: { workers: ownWorkers.size, limit: localWorkers ?? null } })),
+    list: Effect.sync(() => ({
+      agents: agents.list(),
+      local: { workers: ownWorkers.size, limit: localWorkers ?? null, labels: localLabels }
+    })),
     drain: (name) =>
       withAgent(name, (connection) => {
         connection.isDrained = true
@@ -257,7 +276,10 @@ const layerOf = Effect.fnUntraced(function*({ localWorkers }: Options) {
       }
       return { revision: connection.revision }
     }),
-    code: Effect.fnUntraced(function*(hash) {
+    code: Effect.fnUntraced(function*(name, key, hash) {
+      const connection = agents.find(name)
+      const isNeeded = connection?.key.id === key && [...connection.workers.values()].some((worker) => worker.code() === hash)
+      if (!isNeeded) return yield* noCode
       const files = codes === undefined ? undefined : yield* codes.read(hash)
       if (files !== undefined) return { files }
       return yield* new AgentRefused({
@@ -270,7 +292,11 @@ const layerOf = Effect.fnUntraced(function*({ localWorkers }: Options) {
 
   const pool = WorkerPool.of({
     supports: local.supports,
-    prepare: (endpoint) => localWorkers === 0 ? Effect.void : local.prepare(endpoint),
+    prepare: (endpoint) =>
+      localWorkers === 0 ||
+        (!clusterSources.includes(endpoint.source.type) && !hasLabels(localLabels, endpoint.placement?.labels ?? {}))
+        ? Effect.void
+        : local.prepare(endpoint),
     start,
     orphans: local.orphans.map((orphan) => ({
       ...orphan,

@@ -32,7 +32,7 @@ interface Known {
   connection: Connection | undefined
   /** Its view when it was lost. */
   last: Agent | undefined
-  /** What an operator wanted when it was lost. */
+  /** What an operator had requested when it was lost. */
   unstored: Connections.Unstored | undefined
 }
 
@@ -63,7 +63,7 @@ export const make = Effect.gen(function*() {
   let epochs = 0
 
   const viewOf = (connection: Connection): Agent => {
-    const { facts: { capacity, supports, version, volumes }, joinedAt, key, name, workers } = connection
+    const { facts: { capacity, labels, supports, version, volumes }, joinedAt, key, name, workers } = connection
     return {
       name: AgentName.make(name),
       state: Connections.isDraining(connection) ? "draining" : "connected",
@@ -73,6 +73,7 @@ export const make = Effect.gen(function*() {
       capacity,
       supports,
       volumes,
+      labels,
       key: key.id,
       endpoints: key.endpoints,
       workers: [...workers.values()].map((worker) => ({ id: worker.id, endpoint: worker.endpoint, state: worker.state() }))
@@ -112,7 +113,7 @@ export const make = Effect.gen(function*() {
     }
   })
 
-  /** Makes room for an agent, because machines that exist for an hour have new names each time. */
+  /** Makes room for an agent: machines that live for only an hour join under a new name each time. */
   const forgetLongestLost = () => {
     const lost = [...agents].flatMap(([name, { connection, last }]) =>
       connection === undefined ? [{ name, at: last?.lastSeenAt ?? 0 }] : []
@@ -153,7 +154,7 @@ export const make = Effect.gen(function*() {
       report
     })
     before?.changed.openUnsafe()
-    // It has another key than before.
+    // Its key may have changed.
     for (const worker of [...connection.workers.values()]) {
       if (Connections.permits(connection, worker.endpoint)) continue
       connection.workers.delete(worker.id)

@@ -15,7 +15,7 @@ import { CodeTransfer } from "@stint/pool/CodeTransfer"
 import { addressIn, withAddress } from "@stint/pool/PlatformAddress"
 import { NoCapacity, PoolError, SpawnFailed } from "@stint/pool/PoolError"
 import type { WorkerExit } from "@stint/pool/WorkerExit"
-import { type OrphanedWorker, type WorkerHandle, WorkerPool } from "@stint/pool/WorkerPool"
+import { type OrphanedWorker, type Reservation, reservationOf, type WorkerHandle, WorkerPool } from "@stint/pool/WorkerPool"
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -36,6 +36,7 @@ interface Worker {
   failure: AgentStartFailure | undefined
   exit: WorkerExit | undefined
   cpuMs: number | undefined
+  readonly reserved: Reservation | undefined
   /** What the platform has requested for it. */
   asked: "drain" | "kill" | undefined
   starting: Fiber.Fiber<void> | undefined
@@ -44,7 +45,8 @@ interface Worker {
 export interface AgentWorkers {
   /** Carries out the orders. `mayStart`: whether the lease, without which nothing may start, is still valid. */
   readonly obey: (orders: ReadonlyArray<AgentOrder>, mayStart: () => boolean) => Effect.Effect<void>
-  readonly report: () => ReadonlyArray<AgentWorkerReport>
+  /** `maximum`: the maximum size of all lines, as JSON, in bytes. `size`: their size. A single line may be larger than the maximum. */
+  readonly report: (maximum: number) => { readonly workers: ReadonlyArray<AgentWorkerReport>; readonly size: number }
   /** Reads the CPU times. */
   readonly measure: Effect.Effect<void>
   /** The number of workers that have not ended. */
@@ -53,9 +55,6 @@ export interface AgentWorkers {
   readonly all: () => number
   readonly killAll: Effect.Effect<void>
 }
-
-/** The maximum size of the lines in a report, as JSON, in bytes. The platform limits the whole report. */
-const MAX_LINES_SIZE = 600_000
 
 /** How long reading the CPU times may take. A container engine may not respond. */
 const MEASURE_LIMIT = "1 second"
@@ -105,12 +104,12 @@ export const make = Effect.fnUntraced(function*(options: {
       Effect.catch((error) => Effect.sync(() => ended(worker, { exit: undefined, failure: toMessage(error) }))),
       Effect.catchCause((cause) => notStarted(worker, `its pool failed (${Cause.pretty(cause).split("\n")[0]})`)),
       Effect.ensuring(Scope.close(worker.scope, Exit.void)),
-      // An interrupted fiber runs no handler of its cause.
+      // `catchCause` does not run when the fiber is interrupted.
       Effect.onInterrupt(() => notStarted(worker, "its start was cancelled"))
     )
 
   const add = Effect.fnUntraced(function*(
-    { endpoint, id }: Pick<Worker, "endpoint" | "id">,
+    { endpoint, id, reserved }: Pick<Worker, "endpoint" | "id"> & { readonly reserved?: Reservation | undefined },
     begin: Effect.Effect<WorkerHandle, PoolError, Scope.Scope>
   ) {
     const worker: Worker = {
@@ -122,6 +121,7 @@ export const make = Effect.fnUntraced(function*(options: {
       failure: undefined,
       exit: undefined,
       cpuMs: undefined,
+      reserved,
       asked: undefined,
       starting: undefined
     }
@@ -177,7 +177,8 @@ export const make = Effect.fnUntraced(function*(options: {
     const worker = workers.get(id)
     if (worker === undefined) {
       if (wish !== "run" || start === undefined) return
-      return yield* add({ id, endpoint: start.endpoint.id }, begin(id, start, mayStart))
+      const { id: endpoint, source } = start.endpoint
+      return yield* add({ id, endpoint, reserved: reservationOf(source) }, begin(id, start, mayStart))
     }
     if (wish === "drain" || wish === "kill") return yield* ask(worker, wish)
     if (wish === "forget") {
@@ -190,23 +191,23 @@ export const make = Effect.fnUntraced(function*(options: {
 
   yield* Effect.forEach(pool.orphans, adopt, { discard: true })
 
-  const report = (): ReadonlyArray<AgentWorkerReport> => {
+  const report: AgentWorkers["report"] = (maximum) => {
     let lines = MAX_REPORT_LINES
-    let size = MAX_LINES_SIZE
+    let size = 0
     const all = [...workers.values()]
-    // Each report begins with a different worker, so that one that prints a lot does not hold up the others.
+    // Each report begins with a different worker, so that a worker that prints a lot does not delay the others.
     turn = all.length === 0 ? 0 : (turn + 1) % all.length
-    return [...all.slice(turn), ...all.slice(0, turn)].map((worker) => {
+    const reports = [...all.slice(turn), ...all.slice(0, turn)].map((worker): AgentWorkerReport => {
       const kept = output.of(worker.id)
       const sent: Array<string> = []
       for (const line of kept.lines) {
         const length = Buffer.byteLength(JSON.stringify(line)) + 1
-        if (lines === 0 || length > size) break
+        if (lines === 0 || (size > 0 && size + length > maximum)) break
         lines -= 1
-        size -= length
+        size += length
         sent.push(line)
       }
-      const { cpuMs, endpoint, exit, failure, id, state } = worker
+      const { cpuMs, endpoint, exit, failure, id, reserved, state } = worker
       return {
         id,
         endpoint,
@@ -214,11 +215,13 @@ export const make = Effect.fnUntraced(function*(options: {
         ...(failure === undefined ? {} : { failure }),
         ...(exit === undefined ? {} : { exit: exitOf(exit) }),
         ...(cpuMs === undefined ? {} : { cpuMs }),
+        ...(reserved === undefined ? {} : { reserved }),
         from: kept.from,
         lines: sent,
         printed: kept.from + kept.lines.length
       }
     })
+    return { workers: reports, size }
   }
 
   const result: AgentWorkers = {

@@ -25,7 +25,7 @@ import type { RemoteWorker } from "./RemoteWorker.ts"
 export const LEASE_MILLIS = 10_000
 
 /** What a report says about the machine. */
-export type Facts = Pick<AgentReport, "capacity" | "isDrained" | "isLeaving" | "supports" | "version" | "volumes">
+export type Facts = Pick<AgentReport, "capacity" | "isDrained" | "isLeaving" | "labels" | "supports" | "version" | "volumes">
 
 export interface Connection {
   readonly name: string
@@ -105,6 +105,7 @@ export const machineOf = (connection: Connection): Machine => ({
   capacity: connection.facts.capacity,
   supports: connection.facts.supports,
   volumes: connection.facts.volumes,
+  labels: connection.facts.labels,
   endpoints: connection.key.endpoints,
   isDraining: isDraining(connection),
   workers: [...connection.workers.values()].map(({ needs }) => needs)
@@ -129,7 +130,7 @@ export const ordersOf = (connection: Connection, platform: string, at: number): 
 export const permits = ({ key }: Connection, endpoint: string): boolean =>
   key.endpoints === "all" || key.endpoints.includes(endpoint)
 
-/** What an operator wants of the machine, while no report confirms that the agent has stored it. */
+/** What an operator has requested for the machine, until a report confirms that the agent has stored it. */
 export interface Unstored {
   readonly instance: string
   readonly isDrained: boolean
@@ -166,7 +167,7 @@ export const refusalOfJoin = (
       hint: "Give this one another name (stint agent --name NAME), or stop the other one and wait 10 s."
     })
   }
-  // A process that has ended does not return, so both run.
+  // A process that has ended does not call again, so both are running.
   if (earlierRuns.includes(report.run)) {
     return new AgentRefused({
       problem: `Another agent with the data folder of this one, or with a copy of it, is connected as ${name}.`,

@@ -1,11 +1,12 @@
 /**
  * Decides which machine starts the next worker. Pure.
  *
- * Of the machines that can run the worker, the agent with the most free places gets it. The platform's own machine gets it only if no agent can run
+ * Of the machines that can run the worker, the agent with the most free slots gets it. The platform's own machine gets it only if no agent can run
  * it, because that machine also serves the database. {@link obstacleOf} says why a machine cannot run a worker.
  */
 import type { AgentCapacity } from "@stint/contract/Agent"
 import type { EndpointSource } from "@stint/contract/Endpoint"
+import { type Labels, labelText } from "@stint/contract/Placement"
 import type { StartRequest } from "@stint/pool/WorkerPool"
 
 /** What a worker needs of its machine. */
@@ -18,6 +19,8 @@ export interface Needs {
   readonly needsModel: boolean
   /** The named volumes of a process. */
   readonly volumes: ReadonlyArray<string>
+  /** The labels that its machine must have. */
+  readonly labels: Labels
   readonly gpus: number | "all"
   readonly cpus: number
   readonly memoryBytes: number
@@ -30,7 +33,8 @@ export const needsOf = ({ code, endpoint, model }: Pick<StartRequest, "code" | "
     endpoint: endpoint.id,
     type: source.type,
     needsFiles: source.type === "handler" && code === undefined,
-    needsModel: model !== undefined
+    needsModel: model !== undefined,
+    labels: endpoint.placement?.labels ?? {}
   }
   if (source.type === "container") {
     const { cpus = 0, gpus = 0, memoryBytes = 0 } = source
@@ -47,6 +51,7 @@ export interface Machine {
   readonly capacity: AgentCapacity
   readonly supports: ReadonlyArray<string>
   readonly volumes: ReadonlyArray<string>
+  readonly labels: Labels
   /** The endpoints that its key permits. */
   readonly endpoints: "all" | ReadonlyArray<string>
   readonly isDraining: boolean
@@ -58,7 +63,11 @@ const gpusOf = ({ gpus }: Needs, { capacity }: Machine): number => gpus === "all
 
 const gigabytes = (bytes: number): string => `${Math.round(bytes / 1024 ** 3 * 10) / 10} GiB`
 
-/** Why an agent cannot run the worker, as the end of a sentence that begins with its name; undefined if it can. */
+/** Whether a machine with `labels` has all those that a worker needs. */
+export const hasLabels = (labels: Labels, needed: Labels): boolean =>
+  Object.entries(needed).every(([name, value]) => Object.hasOwn(labels, name) && labels[name] === value)
+
+/** Why an agent with the labels cannot run the worker, as the end of a sentence that begins with its name; undefined if it can. */
 export const obstacleOf = (needs: Needs, machine: Machine): string | undefined => {
   const { capacity, endpoints, isDraining, supports, volumes, workers } = machine
   if (isDraining) return "is being drained"
@@ -81,10 +90,11 @@ export const obstacleOf = (needs: Needs, machine: Machine): string | undefined =
 
 const freePlaces = ({ capacity, workers }: Machine): number => capacity.workers - workers.length
 
-/** The platform's own machine. `limit` undefined: no limit. */
+/** The platform's own machine. `limit` undefined: no limit. `labels`: "any" if its pool places workers by label itself. */
 export interface LocalMachine {
   readonly workers: number
   readonly limit: number | undefined
+  readonly labels: Labels | "any"
 }
 
 export type Placement =
@@ -96,20 +106,49 @@ export type Placement =
 /** The maximum number of agents whose reasons an error lists. */
 const SHOWN = 5
 
+/** Why the platform's machine cannot run the worker; undefined if it can. */
+const localObstacle = (needed: Labels, { labels, limit, workers }: LocalMachine): string | undefined => {
+  if (limit === 0) return "the platform's machine runs no workers (STINT_LOCAL_WORKERS is 0)"
+  if (labels !== "any" && !hasLabels(labels, needed)) {
+    return `the platform's machine does not have the labels ${labelText(needed)} (STINT_LOCAL_LABELS)`
+  }
+  return limit === undefined || workers < limit
+    ? undefined
+    : `the platform's machine runs ${workers} of at most ${limit} workers (STINT_LOCAL_WORKERS)`
+}
+
+/** The problem when no agent has the labels, with the way out. */
+const noLabels = (needed: Labels): string =>
+  `no connected agent has the labels ${labelText(needed)} (start one with them: stint agent ${
+    Object.entries(needed).map(([name, value]) => `--label ${name}=${value}`).toSorted().join(" ")
+  }; or change placement.labels of the endpoint)`
+
+const count = (number: number, one: string, many: string): string => `${number} more ${number === 1 ? one : many}`
+
 /** Chooses the machine. */
 export const place = (needs: Needs, machines: ReadonlyArray<Machine>, local: LocalMachine): Placement => {
-  const judged = machines.map((machine) => ({ machine, obstacle: obstacleOf(needs, machine) }))
+  const labelled = machines.filter(({ labels }) => hasLabels(labels, needs.labels))
+  const judged = labelled.map((machine) => ({ machine, obstacle: obstacleOf(needs, machine) }))
   const [best] = judged.filter(({ obstacle }) => obstacle === undefined).map(({ machine }) => machine)
     .toSorted((a, b) => freePlaces(b) - freePlaces(a) || (a.name < b.name ? -1 : 1))
   if (best !== undefined) return { _tag: "Agent", name: best.name }
-  if (local.limit === undefined || local.workers < local.limit) return { _tag: "Local" }
-  const own = local.limit === 0
-    ? "the platform's machine runs no workers (STINT_LOCAL_WORKERS is 0)"
-    : `the platform's machine runs ${local.workers} of at most ${local.limit} workers (STINT_LOCAL_WORKERS)`
+  const own = localObstacle(needs.labels, local)
+  if (own === undefined) return { _tag: "Local" }
+  if (labelled.length === 0 && Object.keys(needs.labels).length > 0) {
+    return { _tag: "None", problem: `${noLabels(needs.labels)}; ${own}` }
+  }
   const others = judged.slice(0, SHOWN).map(({ machine, obstacle }) => `agent ${machine.name} ${obstacle}`)
-  const more = judged.length > SHOWN ? [`${judged.length - SHOWN} more agents have no room either`] : []
+  const hidden = judged.length - SHOWN
+  const unlabelled = machines.length - labelled.length
   return {
     _tag: "None",
-    problem: [own, ...(judged.length === 0 ? ["no agent is connected (stint agents)"] : others), ...more].join("; ")
+    problem: [
+      own,
+      ...(judged.length === 0 ? ["no agent is connected (stint agents)"] : others),
+      ...(hidden > 0 ? [`${count(hidden, "agent has", "agents have")} no room either`] : []),
+      ...(unlabelled > 0
+        ? [`${count(unlabelled, "agent does", "agents do")} not have the labels ${labelText(needs.labels)}`]
+        : [])
+    ].join("; ")
   }
 }

@@ -30,7 +30,7 @@ export interface PlatformLink {
 }
 
 /** How long a report may take. Short enough to repeat two lost reports within a lease. */
-const CALL_LIMIT = "2500 millis"
+export const CALL_LIMIT = "2500 millis"
 
 /** Longer than the platform waits in `changes`. */
 const CHANGES_LIMIT = "8 seconds"

@@ -44,12 +44,14 @@ export interface RemoteWorker {
   readonly handle: WorkerHandle
   /** What the agent should do. */
   readonly order: () => AgentOrder
+  /** The hash of the frozen code that the agent needs to start it; undefined once it runs. */
+  readonly code: () => string | undefined
   readonly state: () => "starting" | "running" | "draining" | "ending"
   /** Applies what a report says. `run`: the agent's process. */
   readonly apply: (report: AgentWorkerReport, run: string) => void
   /** The latest report does not contain the worker. Returns true if nothing is left to do for the worker. */
   readonly absent: (agent: string) => boolean
-  /** Whether its start failed because the agent's pool has no room. Its end then makes none. */
+  /** Whether its start failed because the agent's pool has no room. Its end then frees no slot. */
   readonly lacksRoom: () => boolean
   /** The agent's lease has ended. */
   readonly lose: (reason: string) => void
@@ -57,7 +59,7 @@ export interface RemoteWorker {
   readonly attach: (owner: Owner) => Effect.Effect<void>
 }
 
-/** An agent sends no longer lines. A copy of the beginning, because a slice would keep the whole line in memory. */
+/** Agents do not send lines above the maximum. A copy of the beginning, because a slice would keep the whole line in memory. */
 const textOf = (line: string): string =>
   line.length <= MAX_LINE + 1 ? line.slice(1) : Buffer.from(line.slice(1, MAX_LINE + 1)).toString()
 
@@ -142,6 +144,7 @@ export const make = (options: {
       taken,
       ...(start === undefined || isKnown || wish !== "run" ? {} : { start })
     }),
+    code: () => start?.code,
     state: () =>
       exit !== undefined || wish === "kill"
         ? "ending"
@@ -179,7 +182,7 @@ export const make = (options: {
     },
     lacksRoom: () => lacksRoom,
     lose: (reason) => {
-      // An agent that has reported the worker may go on with its start.
+      // An agent that has reported the worker may continue to start it.
       if (start === undefined || isKnown || hasFailed) return finish({ _tag: "Lost", reason, mayRun: true })
       fail(new PoolError({ reason: new NoCapacity({ problem: reason.replace(/\.$/, "") }) }))
     },

@@ -109,7 +109,7 @@ describe("agents", () => {
   )
 
   test(
-    "with another protocol version are told so",
+    "receive an error that names the version, when they speak another protocol version",
     Effect.gen(function*() {
       const agents = yield* Agents
       const error = yield* Effect.flip(agents.report("one", KEY, handReport({ protocol: 2 })))
@@ -278,7 +278,7 @@ describe("agents", () => {
   )
 
   test(
-    "are told to drain, store this, and receive workers again when resumed",
+    "store a requested drain, and receive workers again when resumed",
     Effect.gen(function*() {
       const agents = yield* Agents
       const stored: Array<boolean> = []

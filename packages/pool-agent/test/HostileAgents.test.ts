@@ -6,7 +6,6 @@ import { AgentWorkerReport, MAX_REPORT_BYTES } from "@stint/contract/Agent"
 import { EndpointId, WorkerId } from "@stint/contract/Ids"
 import { Agents } from "@stint/pool/Agents"
 import { CodeTransfer } from "@stint/pool/CodeTransfer"
-import { endpointOf, resolvedOf } from "@stint/pool/testing"
 import { WorkerLog } from "@stint/pool/WorkerLog"
 import { MAX_LINE } from "@stint/pool/WorkerOutput"
 import { type PoolChange, WorkerPool } from "@stint/pool/WorkerPool"
@@ -14,6 +13,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
@@ -23,6 +23,8 @@ import { after, begin, handReport, join, KEY, layerAgent, linkOver, network, tes
 
 const printed: Array<string> = []
 const test = testWith(Layer.succeed(WorkerLog, { write: ({ text }) => Effect.sync(() => void printed.push(text)) }))
+
+const HASH = "0".repeat(64)
 
 const workerReport = (id: string) => ({
   id: WorkerId.make(id),
@@ -49,7 +51,7 @@ describe("agents", () => {
   )
 
   test(
-    "report the end of a worker whose start was cancelled, and give its place back",
+    "report the end of a worker whose start was cancelled, and free its slot",
     Effect.gen(function*() {
       yield* join("one", network())
       const scope = yield* Scope.make()
@@ -221,10 +223,7 @@ describe("agents", () => {
         Stream.runForEach(pool.changes ?? Stream.empty, ({ _tag }) => Effect.sync(() => void found.push(_tag)))
       )
       yield* join("one", network())
-      const endpoint = yield* endpointOf({ source: { type: "container", image: "any" } })
-      yield* Effect.flip(
-        Effect.scoped(pool.start({ endpoint: resolvedOf(endpoint), worker: WorkerId.make("w-wanting"), variables: {} }))
-      )
+      yield* Effect.flip(Effect.scoped(begin({ gpus: 64 })))
       const full = yield* Effect.forkScoped(Effect.flip(Effect.scoped(begin({ command: "full" }))))
       yield* after(1_000)
       assert.include((yield* Fiber.join(full)).message, "it is full")
@@ -290,6 +289,127 @@ describe("agents", () => {
       yield* after(5_000)
       yield* Fiber.join(starting)
       assert.strictEqual(downloads, 1)
+    })
+  )
+
+  test(
+    "receive only the code of workers that they are to start",
+    Effect.gen(function*() {
+      const agents = yield* Agents
+      const join = (name: string, key: Parameters<typeof agents.report>[1]) =>
+        agents.report(
+          name,
+          key,
+          handReport({ instance: name, capacity: { workers: name === "one" ? 9 : 1, cpus: 1, memoryBytes: 1, gpus: 0 } })
+        )
+      const narrow = { id: "fedcba9876543210", endpoints: ["other"] }
+      const { orders } = yield* join("one", KEY)
+      yield* join("two", narrow)
+      const starting = yield* Effect.forkScoped(begin({ worker: "w-coded", code: HASH }))
+      yield* after(1)
+      const problemOf = (name: string, key: string, hash = HASH) =>
+        Effect.map(Effect.flip(agents.code(name, key, hash)), ({ problem }) => problem)
+      const none = "This agent has no worker to start with this code."
+      assert.strictEqual(yield* problemOf("two", narrow.id), none)
+      assert.strictEqual(yield* problemOf("one", narrow.id), none, "with the name of another key's agent")
+      assert.strictEqual(yield* problemOf("unknown", KEY.id), none)
+      assert.strictEqual(yield* problemOf("one", KEY.id, "another hash"), none)
+      assert.include(yield* problemOf("one", KEY.id), "This node does not have the code", "which this platform looks up")
+      const report = (number: number, state: "starting" | "running") =>
+        agents.report(
+          "one",
+          KEY,
+          handReport({ instance: "one", epoch: orders.epoch, number, workers: [{ ...workerReport("w-coded"), state }] })
+        )
+      yield* report(2, "starting")
+      assert.include(yield* problemOf("one", KEY.id), "This node does not have the code", "while it starts")
+      yield* report(3, "running")
+      yield* Fiber.join(starting)
+      assert.strictEqual(yield* problemOf("one", KEY.id), none, "once it runs")
+    })
+  )
+
+  test(
+    "keep the GPUs of their running workers when the platform restarts or finds the workers again",
+    Effect.gen(function*() {
+      const agents = yield* Agents
+      const capacity = { workers: 9, cpus: 8, memoryBytes: 8 * 1024 ** 3, gpus: 2 }
+      const found = { ...workerReport("w-found"), reserved: { gpus: 1, cpus: 0, memoryBytes: 0 } }
+      const { orders } = yield* agents.report("one", KEY, handReport({ capacity, supports: ["container"], workers: [found] }))
+      const refused = yield* Effect.flip(begin({ gpus: 2 }))
+      assert.include(refused.message, "agent one has 1 free of 2 GPUs")
+      const ended = { ...found, state: "ended" as const, exit: { _tag: "Exited" as const, code: 0 } }
+      const change = yield* Effect.flatMap(WorkerPool, ({ changes = Stream.empty }) => Stream.runHead(changes))
+      assert.strictEqual(change._tag === "Some" ? change.value._tag : undefined, "Orphan")
+      if (change._tag === "Some" && change.value._tag === "Orphan") yield* change.value.orphan.adopt({})
+      yield* agents.report(
+        "one",
+        KEY,
+        handReport({ epoch: orders.epoch, number: 2, capacity, supports: ["container"], workers: [ended] })
+      )
+      yield* agents.report("one", KEY, handReport({ epoch: orders.epoch, number: 3, capacity, supports: ["container"] }))
+      const starting = yield* Effect.forkScoped(begin({ gpus: 2 }))
+      yield* after(1)
+      assert.lengthOf((yield* viewOf("one"))?.workers ?? [], 1)
+      yield* Fiber.interrupt(starting)
+    })
+  )
+
+  test(
+    "report what their workers occupy",
+    Effect.gen(function*() {
+      const net = network()
+      yield* join("one", net, { capacity: { workers: 4, cpus: 4, memoryBytes: 1024 ** 3, gpus: 2 } })
+      yield* Effect.forkScoped(begin({ gpus: 2 }))
+      yield* after(100)
+      assert.deepStrictEqual(net.reports.at(-1)?.workers.map(({ reserved }) => reserved), [{ gpus: 2, cpus: 0, memoryBytes: 0 }])
+    })
+  )
+
+  test(
+    "stay connected over a slow uplink while their workers print a lot, and lose no line",
+    Effect.gen(function*() {
+      printed.length = 0
+      // 0.5 Mbit/s
+      const net = { ...network(), uplink: 62_500 }
+      yield* join("one", net)
+      const lines = Array.from({ length: 1_500 }, (_, index) => `${index} ${"x".repeat(2_000)}`)
+      const starting = yield* Effect.forkScoped(begin({ print: lines }))
+      yield* Effect.repeat(after(250), { times: 400 })
+      yield* Fiber.join(starting)
+      assert.deepStrictEqual(printed, lines)
+      assert.lengthOf(net.reports.filter(({ epoch }) => epoch === undefined), 1, "it joined only once")
+    })
+  )
+
+  test(
+    "send large reports where the network is fast",
+    Effect.gen(function*() {
+      const net = { ...network(), uplink: 10_000_000 }
+      yield* join("one", net)
+      const starting = yield* Effect.forkScoped(begin({ print: Array.from({ length: 1_500 }, () => "x".repeat(2_000)) }))
+      yield* Effect.repeat(after(50), { times: 100 })
+      yield* Fiber.join(starting)
+      assert.isAbove(Math.max(...net.reports.map((report) => Buffer.byteLength(JSON.stringify(report)))), 400_000)
+    })
+  )
+
+  test(
+    "without the labels of an endpoint receive none of its workers, and one that joins with them does",
+    Effect.gen(function*() {
+      yield* join("one", network())
+      const refused = yield* Effect.flip(begin({ labels: { gpu: "a100" } }))
+      assert.include(refused.message, "no connected agent has the labels gpu=a100")
+      const room = yield* Effect.forkScoped(
+        Effect.flatMap(WorkerPool, ({ changes = Stream.empty }) => Stream.runHead(changes))
+      )
+      yield* join("two", network(), { instance: "two", labels: { gpu: "a100", zone: "eu" } })
+      assert.deepStrictEqual(yield* Fiber.join(room), Option.some({ _tag: "Room" as const }))
+      const starting = yield* Effect.forkScoped(begin({ labels: { gpu: "a100" } }))
+      yield* after(100)
+      yield* Fiber.join(starting)
+      assert.lengthOf((yield* viewOf("two"))?.workers ?? [], 1)
+      assert.deepStrictEqual((yield* viewOf("two"))?.labels, { gpu: "a100", zone: "eu" })
     })
   )
 

@@ -9,6 +9,7 @@ const machine = (name: string, more: Partial<Machine> = {}): Machine => ({
   capacity: { workers: 4, cpus: 8, memoryBytes: 16 * 1024 ** 3, gpus: 2 },
   supports: ["handler", "command", "container"],
   volumes: [],
+  labels: {},
   endpoints: "all",
   isDraining: false,
   workers: [],
@@ -19,10 +20,10 @@ const needs = (source: EndpointSource, more: Partial<Parameters<typeof needsOf>[
   needsOf({ endpoint: resolvedOf(Effect.runSync(endpointOf({ source }))), ...more })
 
 const command = needs({ type: "command", command: ["worker"] })
-const unlimited = { workers: 3, limit: undefined }
+const unlimited = { workers: 3, limit: undefined, labels: {} }
 
 describe("placement", () => {
-  it("chooses the agent with the most free places, and the first by name among equals", () => {
+  it("chooses the agent with the most free slots, and the first by name among equals", () => {
     const busy = machine("a", { workers: [command, command] })
     expect(place(command, [busy, machine("c"), machine("b")], unlimited)).toEqual({ _tag: "Agent", name: "b" })
     expect(place(command, [busy, machine("b", { workers: [command, command, command] })], unlimited))
@@ -32,18 +33,18 @@ describe("placement", () => {
   it("uses the platform's machine only when no agent can run the worker", () => {
     const full = machine("a", { workers: [command, command, command, command] })
     expect(place(command, [full], unlimited)).toEqual({ _tag: "Local" })
-    expect(place(command, [], { workers: 1, limit: 2 })).toEqual({ _tag: "Local" })
+    expect(place(command, [], { workers: 1, limit: 2, labels: {} })).toEqual({ _tag: "Local" })
   })
 
   it("names every machine's reason when none has room", () => {
     const full = machine("a", { workers: [command, command, command, command] })
-    const found = place(command, [full, machine("b", { isDraining: true })], { workers: 0, limit: 0 })
+    const found = place(command, [full, machine("b", { isDraining: true })], { workers: 0, limit: 0, labels: {} })
     expect(found).toEqual({
       _tag: "None",
       problem:
         "the platform's machine runs no workers (STINT_LOCAL_WORKERS is 0); agent a runs 4 of at most 4 workers; agent b is being drained"
     })
-    expect(place(command, [], { workers: 2, limit: 2 })).toMatchObject({
+    expect(place(command, [], { workers: 2, limit: 2, labels: {} })).toMatchObject({
       problem: expect.stringContaining("no agent is connected (stint agents)")
     })
   })
@@ -62,6 +63,41 @@ describe("placement", () => {
     const withVolume = needs({ type: "command", command: ["worker"], volumes: [{ source: "shared" }] })
     expect(obstacleOf(withVolume, machine("a"))).toContain("no volume \"shared\"")
     expect(obstacleOf(withVolume, machine("a", { volumes: ["shared"] }))).toBeUndefined()
+  })
+
+  it("starts workers that require labels only where every one of them matches", () => {
+    const labelled = { ...command, labels: { gpu: "a100", zone: "eu" } }
+    const both = machine("a", { labels: { gpu: "a100", zone: "eu", more: "yes" }, workers: [command, command] })
+    const others = [
+      machine("b"),
+      machine("c", { labels: { gpu: "a100" } }),
+      machine("d", { labels: { gpu: "h100", zone: "eu" } })
+    ]
+    expect(place(labelled, [...others, both], unlimited)).toEqual({ _tag: "Agent", name: "a" })
+    expect(place(command, [both], unlimited)).toEqual({ _tag: "Agent", name: "a" })
+    expect(place({ ...command, labels: { constructor: "a" } }, [both], unlimited)._tag).toBe("None")
+    expect(place(labelled, others, unlimited)).toEqual({
+      _tag: "None",
+      problem:
+        "no connected agent has the labels gpu=a100, zone=eu (start one with them: stint agent --label gpu=a100 --label zone=eu; or " +
+        "change placement.labels of the endpoint); the platform's machine does not have the labels gpu=a100, zone=eu (STINT_LOCAL_LABELS)"
+    })
+  })
+
+  it("uses the platform's machine for labels that it has, and a cluster for any", () => {
+    const labelled = { ...command, labels: { gpu: "a100" } }
+    expect(place(labelled, [], { ...unlimited, labels: { gpu: "a100" } })).toEqual({ _tag: "Local" })
+    expect(place(labelled, [], { ...unlimited, labels: { gpu: "h100" } })._tag).toBe("None")
+    expect(place(labelled, [], { ...unlimited, labels: "any" })).toEqual({ _tag: "Local" })
+    expect(place(labelled, [], { workers: 0, limit: 0, labels: "any" })._tag).toBe("None")
+  })
+
+  it("says why the machines with the labels have no room, and how many lack the labels", () => {
+    const draining = machine("a", { labels: { gpu: "a100" }, isDraining: true })
+    expect(place({ ...command, labels: { gpu: "a100" } }, [machine("b"), draining], unlimited)).toMatchObject({
+      problem: "the platform's machine does not have the labels gpu=a100 (STINT_LOCAL_LABELS); agent a is being drained; " +
+        "1 more agent does not have the labels gpu=a100"
+    })
   })
 
   it("allocates each GPU, CPU and byte of memory only once", () => {

@@ -5,11 +5,11 @@ import { WorkerId } from "@stint/contract/Ids"
 import * as Agent from "@stint/pool-agent/Agent"
 import * as AgentOutput from "@stint/pool-agent/AgentOutput"
 import * as AgentPool from "@stint/pool-agent/AgentPool"
-import { LinkError, type PlatformLink } from "@stint/pool-agent/PlatformLink"
+import { CALL_LIMIT, LinkError, type PlatformLink } from "@stint/pool-agent/PlatformLink"
 import { Agents, type AgentsService } from "@stint/pool/Agents"
 import * as MemoryWorkerPool from "@stint/pool/MemoryWorkerPool"
 import { NoCapacity, PoolError, SpawnFailed } from "@stint/pool/PoolError"
-import { BEHAVIOUR, behaviourOf, endpointOf, resolvedOf } from "@stint/pool/testing"
+import { BEHAVIOUR, endpointOf, resolvedOf, runScripted } from "@stint/pool/testing"
 import { WorkerPool } from "@stint/pool/WorkerPool"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -36,7 +36,7 @@ export const layerPlatform = (localWorkers: number | undefined = 0) =>
 
 /**
  * Workers that execute the behaviour in their variables. Some commands fail: `missing` cannot be started, `full` finds no room, the start of `slow`
- * never ends, and nothing that is asked of `hung` is ever answered.
+ * never ends, and no request to `hung` ever completes.
  */
 const layerScripted: Layer.Layer<WorkerPool | MemoryWorkerPool.Faults> = Layer.effect(
   WorkerPool,
@@ -70,21 +70,7 @@ const layerScripted: Layer.Layer<WorkerPool | MemoryWorkerPool.Faults> = Layer.e
       }
     })
   })
-).pipe(Layer.provideMerge(MemoryWorkerPool.layer(Effect.fnUntraced(function*(worker) {
-  const variables: Readonly<Record<string, string>> = { ...worker.endpoint.env, ...worker.variables }
-  const { print, printEnv, then } = yield* Effect.orDie(behaviourOf(variables[BEHAVIOUR]))
-  yield* Effect.forEach([...print, ...printEnv.map((name) => `${name}=${variables[name]}`)], worker.print, { discard: true })
-  switch (then._tag) {
-    case "Exit":
-      return then.code
-    case "Signal":
-      return yield* worker.signal(then.signal)
-    case "Stay":
-      return yield* Effect.never
-    case "Wait":
-      return yield* Effect.as(worker.exitRequested, 0)
-  }
-}))))
+).pipe(Layer.provideMerge(MemoryWorkerPool.layer(runScripted, ["handler", "command", "container"])))
 
 /** What the network between an agent and the platform does. */
 export interface Network {
@@ -94,6 +80,8 @@ export interface Network {
   loseAnswers: number
   /** How many of the next reports arrive twice. */
   repeat: number
+  /** Bytes per second from the agent to the platform. Undefined: no limit. */
+  uplink?: number
   /** Every report that arrived. */
   readonly reports: Array<AgentReport>
   /** The number of orders to start a worker, in all responses that arrived. */
@@ -120,6 +108,10 @@ export const linkOver = (
   return {
     report: Effect.fnUntraced(function*(report) {
       yield* whileConnected
+      if (net.uplink !== undefined) {
+        const millis = 1_000 * Buffer.byteLength(JSON.stringify(report)) / net.uplink
+        yield* Effect.mapError(Effect.timeout(Effect.sleep(millis), CALL_LIMIT), () => unreachable)
+      }
       net.reports.push(report)
       const { orders } = yield* refused(agents.report(name, key, report))
       if (net.repeat > 0) {
@@ -138,7 +130,7 @@ export const linkOver = (
       Effect.andThen(whileConnected, refused(agents.changes(name, key.id, epoch, revision))).pipe(
         Effect.tap(() => whileConnected)
       ),
-    code: (hash) => Effect.andThen(whileConnected, refused(agents.code(hash)))
+    code: (hash) => Effect.andThen(whileConnected, refused(agents.code(name, key.id, hash)))
   }
 }
 
@@ -181,12 +173,17 @@ export const begin = Effect.fnUntraced(function*(
     readonly worker?: string
     readonly command?: string
     readonly code?: string
+    readonly labels?: Readonly<Record<string, string>>
+    readonly gpus?: number
   } = {}
 ) {
   const pool = yield* WorkerPool
   const behaviour = { print: options.print ?? [], printEnv: [], then: { _tag: "Wait" } }
   const endpoint = yield* endpointOf({
-    source: { type: "command", command: [command] },
+    source: options.gpus === undefined
+      ? { type: "command", command: [command] }
+      : { type: "container", image: "worker:1", gpus: options.gpus },
+    ...(options.labels === undefined ? {} : { placement: { labels: options.labels } }),
     env: { [BEHAVIOUR]: JSON.stringify(behaviour) }
   })
   const worker = WorkerId.make(options.worker ?? `w-${++count}`)
@@ -212,7 +209,7 @@ export const join = Effect.fnUntraced(function*(name: string, net: Network, opti
 export const viewOf = (name: string) =>
   Effect.flatMap(Agents, ({ list }) => Effect.map(list, ({ agents }) => agents.find((agent) => agent.name === name)))
 
-/** A report that no agent sent. */
+/** A report written by the test instead of an agent. */
 export const handReport = (more: Partial<AgentReport> = {}): AgentReport => ({
   protocol: 1,
   version: "test",
@@ -222,6 +219,7 @@ export const handReport = (more: Partial<AgentReport> = {}): AgentReport => ({
   capacity: { workers: 2, cpus: 1, memoryBytes: 1, gpus: 0 },
   supports: ["command"],
   volumes: [],
+  labels: {},
   isDrained: false,
   isLeaving: false,
   workers: [],

@@ -93,6 +93,7 @@ export const find = Effect.fnUntraced(function*(dependencies: Dependencies) {
         id: WorkerId.make(record.worker),
         endpoint: EndpointId.make(record.endpoint),
         isRunning: found === "running" || found === "unknown",
+        reserved: record.reserved,
         adopt: adopt(dependencies, record, found)
       }
       return orphan

@@ -14,7 +14,7 @@ import type { NamedVolumes } from "@stint/pool/NamedVolumes"
 import { addressIn, withAddress } from "@stint/pool/PlatformAddress"
 import { PoolError, PoolUnavailable, SpawnFailed, Unsupported } from "@stint/pool/PoolError"
 import { WorkerLog } from "@stint/pool/WorkerLog"
-import { type StartRequest, WorkerPool } from "@stint/pool/WorkerPool"
+import { reservationOf, type StartRequest, WorkerPool } from "@stint/pool/WorkerPool"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { createHash } from "node:crypto"
@@ -111,8 +111,10 @@ const make = Effect.fnUntraced(function*(options: Options) {
     const inside = port === null || address === undefined
       ? variables
       : withAddress(variables, address.origin, `http://127.0.0.1:${port}`)
+    const reserved = reservationOf(source)
+    const record = { worker, endpoint: endpoint.id, socket: engine.socket, port, ...(reserved === undefined ? {} : { reserved }) }
     yield* Effect.try({
-      try: () => records.write({ worker, endpoint: endpoint.id, socket: engine.socket, port }),
+      try: () => records.write(record),
       catch: (cause) =>
         new PoolError({
           reason: new PoolUnavailable({

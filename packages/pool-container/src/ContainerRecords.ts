@@ -31,7 +31,13 @@ const Record = Schema.Struct({
   /** The socket of its engine. */
   socket: Schema.String,
   /** The port at which the worker calls the platform in its own network; null in the host's network. */
-  port: Schema.NullOr(Schema.Int)
+  port: Schema.NullOr(Schema.Int),
+  /** What it occupies of the machine. Absent if its endpoint sets no limits. */
+  reserved: Schema.optionalKey(Schema.Struct({
+    gpus: Schema.Union([Schema.Int, Schema.Literal("all")]),
+    cpus: Schema.Finite,
+    memoryBytes: Schema.Int
+  }))
 })
 /** A created container. Its name is derived from the worker's id. */
 export type ContainerRecord = typeof Record.Type

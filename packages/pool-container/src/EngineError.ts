@@ -13,7 +13,7 @@ export class EngineUnreachable extends Schema.TaggedError<EngineUnreachable>()("
   }
 }
 
-/** The engine answered with an error. */
+/** The engine responded with an error. */
 export class EngineRefused extends Schema.TaggedError<EngineRefused>()("EngineRefused", {
   /** The HTTP status; 0 when the engine reported the error in the middle of a successful response. */
   status: Schema.Int,

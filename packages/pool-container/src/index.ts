@@ -1,5 +1,5 @@
 /**
- * Runs workers as containers of Docker or Podman.
+ * Runs workers as Docker or Podman containers.
  */
 export * as ContainerPool from "./ContainerPool.ts"
 export * as ImageBuilds from "./ImageBuilds.ts"

@@ -64,7 +64,7 @@ export const login = Effect.fnUntraced(function*(
     try: load,
     catch: (cause) =>
       unavailable(
-        `the client of Kubernetes cannot be loaded (${wordsOf(cause)})`,
+        `the Kubernetes client cannot be loaded (${wordsOf(cause)})`,
         "Install it beside Stint: npm install @kubernetes/client-node@2 (with a global Stint: npm install --global @kubernetes/client-node@2)."
       )
   })

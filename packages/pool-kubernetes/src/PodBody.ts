@@ -12,6 +12,7 @@
  * | exhaust its node | limits of CPUs and memory, which are also what it reserves |
  */
 import type { EndpointSource } from "@stint/contract/Endpoint"
+import type { Labels } from "@stint/contract/Placement"
 import { defaultsFor } from "@stint/pool/LocalWorkerDefaults"
 import { volumeMissing } from "@stint/pool/NamedVolumes"
 import { ModelMissing, PoolError, SpawnFailed } from "@stint/pool/PoolError"
@@ -135,6 +136,17 @@ const resourcesOf = ({ cpus, gpus, memoryBytes }: ContainerSource, { gpuResource
   return { limits, requests: { ...limits, ...requests } }
 }
 
+/** The nodes that have the labels of the endpoint. Applies in addition to the operator's `nodeSelector`. */
+const affinityOf = (labels: Labels) => ({
+  nodeAffinity: {
+    requiredDuringSchedulingIgnoredDuringExecution: {
+      nodeSelectorTerms: [{
+        matchExpressions: Object.entries(labels).map(([key, value]) => ({ key, operator: "In", values: [value] }))
+      }]
+    }
+  }
+})
+
 /** Escapes a text in which Kubernetes would replace $(NAME) with the value of a variable, and $$ with $. */
 const verbatim = (text: string): string => text.replaceAll("$", () => "$$")
 
@@ -144,6 +156,7 @@ export const bodyOf = Effect.fnUntraced(function*(parts: PodParts) {
   yield* check(parts)
   const { mounts, volumes } = yield* volumesOf(source)
   const environment: Record<string, string> = { PYTHONUNBUFFERED: "1", ...endpoint.env, ...variables }
+  const labels = endpoint.placement?.labels ?? {}
   const [user, group] = source.user?.split(":").map(Number) ?? []
   const given = <K extends keyof PodSettings>(...keys: ReadonlyArray<K>) =>
     Object.fromEntries(keys.flatMap((key) => settings[key] === undefined ? [] : [[key, settings[key]]]))
@@ -166,6 +179,7 @@ export const bodyOf = Effect.fnUntraced(function*(parts: PodParts) {
       automountServiceAccountToken: false,
       enableServiceLinks: false,
       ...given("nodeSelector", "tolerations", "priorityClassName", "runtimeClassName", "serviceAccountName"),
+      ...(Object.keys(labels).length === 0 ? {} : { affinity: affinityOf(labels) }),
       ...(settings.imagePullSecrets === undefined
         ? {}
         : { imagePullSecrets: settings.imagePullSecrets.map((name) => ({ name })) }),

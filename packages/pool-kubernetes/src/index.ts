@@ -1,5 +1,5 @@
 /**
- * Runs workers as pods of Kubernetes.
+ * Runs workers as Kubernetes pods.
  */
 export * as KubernetesPool from "./KubernetesPool.ts"
 export * as KubernetesSettings from "./KubernetesSettings.ts"

@@ -104,6 +104,29 @@ describe("the pod", () => {
       })
     }))
 
+  it.live("requires the labels of its endpoint from its node, in addition to the operator's node selector", () =>
+    Effect.gen(function*() {
+      const { cluster, pool, start } = yield* world
+      const tested = yield* pool({ nodeSelector: { accelerator: "h200" } })
+      yield* Effect.forkScoped(start(tested, {}, { labels: { gpu: "a100", "example.com/zone": "eu" } }))
+      const { body } = yield* until("the pod", () => cluster.created[0])
+      assert.deepInclude(body.spec, {
+        nodeSelector: { accelerator: "h200" },
+        affinity: {
+          nodeAffinity: {
+            requiredDuringSchedulingIgnoredDuringExecution: {
+              nodeSelectorTerms: [{
+                matchExpressions: [
+                  { key: "gpu", operator: "In", values: ["a100"] },
+                  { key: "example.com/zone", operator: "In", values: ["eu"] }
+                ]
+              }]
+            }
+          }
+        }
+      })
+    }))
+
   it.live("passes variables and arguments on unchanged, although Kubernetes replaces $(NAME) and $$ in them", () =>
     Effect.gen(function*() {
       const { cluster, pool, start } = yield* world
@@ -403,7 +426,7 @@ describe("a request to end", () => {
       assert.include(pod.deletions, 1)
     }))
 
-  it.live("that shortens an earlier one, and that the API lost, is repeated, too", () =>
+  it.live("that shortens an earlier one is also repeated when the API has lost it", () =>
     Effect.gen(function*() {
       const { cluster, handle, pod } = yield* withWorker
       yield* handle.drain
@@ -440,7 +463,7 @@ describe("changes", () => {
       assert.isTrue(count >= 2 && count < 12, `${count} requests in 3 seconds`)
     }))
 
-  it.live("that are not in the form of Kubernetes are reported without their content, which may be a secret", () =>
+  it.live("that do not have Kubernetes' format are reported without their content, which may be a secret", () =>
     Effect.gen(function*() {
       const { cluster, logged } = yield* withWorker
       cluster.write(`{"type":"MODIFIED","object":{"spec":{"env":[{"value":"hunter22"}]}}}`)

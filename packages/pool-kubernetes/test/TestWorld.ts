@@ -73,11 +73,12 @@ export const world = Effect.gen(function*() {
   const start = Effect.fnUntraced(function*(
     pool: WorkerPool["Service"],
     more: Partial<Container> = {},
-    rest: Pick<StartRequest, "mask" | "model"> = {}
+    { labels, ...rest }: Pick<StartRequest, "mask" | "model"> & { readonly labels?: Readonly<Record<string, string>> } = {}
   ) {
     const worker = WorkerId.make(`w-${++count}`)
     const endpoint = yield* endpointOf({
       source: { type: "container", image: IMAGE, ...more },
+      ...(labels === undefined ? {} : { placement: { labels } }),
       env: { GREETING }
     })
     return yield* Effect.provide(

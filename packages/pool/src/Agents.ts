@@ -40,8 +40,8 @@ export interface AgentsService {
   ) => Effect.Effect<{ readonly orders: AgentOrders; readonly leaving: ReadonlyArray<AgentWorker> }, AgentRefused>
   /** Waits until the orders differ from `revision`. */
   readonly changes: (name: string, key: string, epoch: string, revision: number) => Effect.Effect<AgentChanges, AgentRefused>
-  /** The files of frozen code. */
-  readonly code: (hash: string) => Effect.Effect<AgentCode, AgentRefused>
+  /** The files of the frozen code of a worker that the agent is to start. Refused for any other code, even if the platform has it. */
+  readonly code: (name: string, key: string, hash: string) => Effect.Effect<AgentCode, AgentRefused>
   /** Completes every wait of `changes`, before the server closes. */
   readonly completeWaits: Effect.Effect<void>
 }
@@ -54,7 +54,7 @@ const none = new AgentRefused({
 /** Default: no agents. */
 export const Agents: Context.Reference<AgentsService> = Context.Reference<AgentsService>("@stint/pool/Agents", {
   defaultValue: () => ({
-    list: Effect.succeed({ agents: [], local: { workers: 0, limit: null } }),
+    list: Effect.succeed({ agents: [], local: { workers: 0, limit: null, labels: {} } }),
     drain: () => Effect.succeedNone,
     resume: () => Effect.succeedNone,
     report: () => Effect.fail(none),

@@ -70,12 +70,30 @@ export interface WorkerHandle {
   readonly cpuMillis?: Effect.Effect<number | undefined>
 }
 
+/** What a worker occupies of its machine: the limits of its container. */
+export interface Reservation {
+  readonly gpus: number | "all"
+  readonly cpus: number
+  readonly memoryBytes: number
+}
+
+/** The reservation of a worker with this source; undefined if the source sets no limits. */
+export const reservationOf = (source: EndpointSource): Reservation | undefined => {
+  if (source.type !== "container") return undefined
+  const { cpus, gpus, memoryBytes } = source
+  return cpus === undefined && gpus === undefined && memoryBytes === undefined
+    ? undefined
+    : { gpus: gpus ?? 0, cpus: cpus ?? 0, memoryBytes: memoryBytes ?? 0 }
+}
+
 /** A worker that an earlier platform started and that outlived it, or whose exit no platform has processed yet. */
 export interface OrphanedWorker {
   readonly id: WorkerId
   readonly endpoint: EndpointId
   /** Whether it was running when the pool started. */
   readonly isRunning: boolean
+  /** What it occupies of its machine, if the pool knows it. */
+  readonly reserved?: Reservation | undefined
   /**
    * Adopts the worker. Its output continues, and `exit` completes with `Lost` when it has ended, at once if it is not running. Closing the scope
    * kills it. `variables`: those that the worker would receive now, which contain the key to redact. `mask` is as in {@link StartRequest}. Call it

@@ -14,6 +14,7 @@ import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
+import type * as MemoryWorkerPool from "./MemoryWorkerPool.ts"
 import { type WorkerLine, WorkerLog } from "./WorkerLog.ts"
 import { type WorkerHandle, WorkerPool } from "./WorkerPool.ts"
 
@@ -39,7 +40,24 @@ const Behaviour = Schema.Struct({
 type Behaviour = typeof Behaviour.Type
 
 /** Decodes the behaviour from a worker's environment. */
-export const behaviourOf = Schema.decodeUnknownEffect(Schema.fromJsonString(Behaviour))
+const behaviourOf = Schema.decodeUnknownEffect(Schema.fromJsonString(Behaviour))
+
+/** Executes the behaviour in the worker's variables, in a pool in memory. */
+export const runScripted: Parameters<typeof MemoryWorkerPool.layer<never>>[0] = Effect.fnUntraced(function*(worker) {
+  const variables: Readonly<Record<string, string>> = { ...worker.endpoint.env, ...worker.variables }
+  const { print, printEnv, then } = yield* Effect.orDie(behaviourOf(variables[BEHAVIOUR]))
+  yield* Effect.forEach([...print, ...printEnv.map((name) => `${name}=${variables[name]}`)], worker.print, { discard: true })
+  switch (then._tag) {
+    case "Exit":
+      return then.code
+    case "Signal":
+      return yield* worker.signal(then.signal)
+    case "Stay":
+      return yield* Effect.never
+    case "Wait":
+      return yield* Effect.as(worker.exitRequested, 0)
+  }
+})
 
 /** A pool under test, with scripted workers. */
 export interface PoolUnderTest<E> {

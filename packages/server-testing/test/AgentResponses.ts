@@ -22,6 +22,7 @@ const AGENT: Agent = {
   capacity: CAPACITY,
   supports: ["handler"],
   volumes: [],
+  labels: { gpu: "a100" },
   key: "0123456789abcdef",
   endpoints: "all",
   workers: []
@@ -45,7 +46,7 @@ const refused = new AgentRefused({ problem: "The epoch is over.", hint: "Join ag
 
 /** Knows one agent. Refuses reports and waits with the epoch "over", and has no code. */
 const layerAgents = Layer.succeed(Agents, {
-  list: Effect.succeed({ agents: [AGENT], local: { workers: 0, limit: null } }),
+  list: Effect.succeed({ agents: [AGENT], local: { workers: 0, limit: null, labels: {} } }),
   drain: (name) => name === AGENT.name ? Effect.succeedSome({ agent: AGENT, workers: [] }) : Effect.succeedNone,
   resume: (name) => name === AGENT.name ? Effect.succeedSome(AGENT) : Effect.succeedNone,
   report: (_, __, { epoch }) =>
@@ -54,7 +55,7 @@ const layerAgents = Layer.succeed(Agents, {
       leaving: []
     }),
   changes: (_, __, epoch) => epoch === "over" ? Effect.fail(refused) : Effect.succeed({ revision: 2 }),
-  code: (hash) => hash === "known" ? Effect.succeed({ files: { "main.mjs": Buffer.from("1") } }) : Effect.fail(refused),
+  code: (_, __, hash) => hash === "known" ? Effect.succeed({ files: { "main.mjs": Buffer.from("1") } }) : Effect.fail(refused),
   completeWaits: Effect.void
 })
 

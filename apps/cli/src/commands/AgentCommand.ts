@@ -2,6 +2,7 @@
  * `stint agent`: runs workers on this machine for a platform on another one (docs/operations/agents.md).
  */
 import { AgentName, MAX_AGENT_WORKERS } from "@stint/contract/Agent"
+import { labelText } from "@stint/contract/Placement"
 import * as Agent from "@stint/pool-agent/Agent"
 import * as AgentOutput from "@stint/pool-agent/AgentOutput"
 import * as PlatformLink from "@stint/pool-agent/PlatformLink"
@@ -23,6 +24,7 @@ import * as LogFormat from "../output/LogFormat.ts"
 import { isLoopback } from "../platform/SafetyWarnings.ts"
 import * as WorkerPoolLayers from "../platform/WorkerPoolLayers.ts"
 import { runUntilSignal } from "../Signals.ts"
+import { labels } from "./SharedFlags.ts"
 
 const Address = Schema.URLFromString.check(
   Schema.makeFilter((url) => url.protocol === "http:" || url.protocol === "https:" || "an http or https address")
@@ -73,10 +75,11 @@ export const agent = Command.make(
       Flag.withDescription("The number of GPUs that workers may use. Default: those of the NVIDIA driver"),
       Flag.withSchema(Limit(64)),
       Flag.optional
-    )
+    ),
+    labels: labels("label", "A label of this machine, which endpoints can require: NAME=VALUE; repeatable")
   },
   Effect.fnUntraced(
-    function*({ gpus, join, name, token, workers }) {
+    function*({ gpus, join, labels, name, token, workers }) {
       const settings = yield* AgentConfig.load
       const { engine, shutdownGrace, volumes } = settings
       const url = join.href.replace(/\/+$/, "")
@@ -93,7 +96,7 @@ export const agent = Command.make(
       yield* Console.log(
         `Agent ${called} runs workers of ${url} on this machine: at most ${capacity.workers}, ${
           containers ? "as processes or containers" : "as processes"
-        }. Its data folder is ${folder.path}.`
+        }.${Object.keys(labels).length === 0 ? "" : ` Its labels are ${labelText(labels)}.`} Its data folder is ${folder.path}.`
       )
       if (join.protocol === "http:" && !isLoopback(join.hostname)) {
         yield* Effect.logWarning(
@@ -108,6 +111,7 @@ export const agent = Command.make(
         version: manifest.version,
         capacity,
         volumes: Object.keys(volumes),
+        labels,
         drained: { initial: folder.isDrained, store: folder.storeDrained },
         shutdownGrace
       }).pipe(

@@ -2,6 +2,7 @@
  * `stint agents` lists the machines that start workers for the platform, and drains them.
  */
 import type { Agent, AgentList } from "@stint/contract/Agent"
+import { labelText } from "@stint/contract/Placement"
 import { Argument, Command } from "effect/cli"
 import * as Effect from "effect/Effect"
 import { call } from "../client/PlatformClient.ts"
@@ -14,7 +15,7 @@ const timeText = (millis: number): string => new Date(millis).toISOString().slic
 
 const gigabytes = (bytes: number): string => String(Math.round(bytes / 1024 ** 3 * 10) / 10)
 
-const row = ({ capacity, lastSeenAt, name, state, supports, version, workers }: Agent): ReadonlyArray<string> => [
+const row = ({ capacity, labels, lastSeenAt, name, state, supports, version, workers }: Agent): ReadonlyArray<string> => [
   Output.inline(name),
   state,
   `${workers.length}/${capacity.workers}`,
@@ -22,11 +23,12 @@ const row = ({ capacity, lastSeenAt, name, state, supports, version, workers }: 
   gigabytes(capacity.memoryBytes),
   String(capacity.gpus),
   supports.join(", "),
+  Output.inline(labelText(labels)) || "-",
   Output.inline(version),
   timeText(lastSeenAt)
 ]
 
-const HEAD = ["AGENT", "STATE", "WORKERS", "CPUS", "MEMORY (GiB)", "GPUS", "RUNS", "VERSION", "LAST CALL (UTC)"]
+const HEAD = ["AGENT", "STATE", "WORKERS", "CPUS", "MEMORY (GiB)", "GPUS", "RUNS", "LABELS", "VERSION", "LAST CALL (UTC)"]
 
 const workersOf = ({ name, workers }: Agent): ReadonlyArray<ReadonlyArray<string>> =>
   workers.map(({ endpoint, id, state }) => [Output.inline(id), Output.inline(endpoint), state, Output.inline(name)])

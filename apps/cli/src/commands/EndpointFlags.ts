@@ -11,7 +11,7 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { CliFailure } from "../CliFailure.ts"
 import type { SourceDefinition } from "../config/EndpointDefinition.ts"
-import { duration, size, toMillis } from "./SharedFlags.ts"
+import { duration, labels, size, toMillis } from "./SharedFlags.ts"
 import { splitWords } from "./ShellWords.ts"
 
 const isSecretName = Schema.is(SecretName)
@@ -189,6 +189,10 @@ export const settingFlags = {
     Flag.withDescription("With --model: the secret that contains the hub's token (see stint secrets)"),
     Flag.optional
   ),
+  placementLabels: labels(
+    "placement-label",
+    "A label that the workers' machines must have: NAME=VALUE; repeatable, replaces all of them"
+  ),
   env: Flag.String("env").pipe(
     Flag.withDescription("A variable for the workers: NAME=VALUE, or NAME for the value in this shell; repeatable"),
     Flag.atLeast(0)
@@ -341,6 +345,7 @@ export const settingsOf = Effect.fnUntraced(function*(flags: Flags<typeof settin
       ...given("leaseToken", flags.leaseToken),
       ...given("model", flags.model),
       ...given("modelToken", Option.map(flags.modelToken, (secret) => ({ secret }))),
+      ...(Object.keys(flags.placementLabels).length === 0 ? {} : { placement: { labels: flags.placementLabels } }),
       ...(yield* rateLimitOf(flags)),
       ...(yield* concurrencyOf(flags))
     },

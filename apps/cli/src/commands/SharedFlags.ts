@@ -1,12 +1,14 @@
 /**
  * Flags and arguments shared by several commands.
  */
+import type { Labels } from "@stint/contract/Placement"
 import { Argument, CliError, Flag } from "effect/cli"
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import * as LabelText from "../config/LabelText.ts"
 import { bytesOf } from "../config/SizeText.ts"
 
 /** `--json`: prints one JSON document on standard output. */
@@ -79,6 +81,20 @@ export const size = (name: string): Flag.Flag<number> =>
         ? Effect.fail(invalid(name, text, "a size, for example 5GB, \"500 MiB\" or a number of bytes"))
         : Effect.succeed(bytes)
     })
+  )
+
+/** A repeatable flag with labels: `gpu=a100`. */
+export const labels = (name: string, description: string): Flag.Flag<Labels> =>
+  Flag.String(name).pipe(
+    Flag.withMetavar("name=value"),
+    Flag.withDescription(description),
+    Flag.atLeast(0),
+    Flag.mapEffect((texts) =>
+      Option.match(LabelText.parse(texts), {
+        onNone: () => Effect.fail(invalid(name, texts.join(" "), LabelText.SHAPE)),
+        onSome: (parsed) => Effect.succeed(parsed)
+      })
+    )
   )
 
 const TIME = /^\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,3})?)?(?:Z|[+-]\d{2}:\d{2})?)?$/

@@ -44,7 +44,7 @@ const secure = async (folder: string): Promise<CliFailure | undefined> => {
   const entries = await readdir(folder, { withFileTypes: true })
   if ((mode & OTHERS) !== 0) {
     const foreign = basename(folder) === DEFAULT_NAME ? undefined : entries.find(({ name }) => !isOwn(name))
-    if (foreign !== undefined) return refusal(folder, mode, `it contains "${foreign.name}", which is not a file of Stint`)
+    if (foreign !== undefined) return refusal(folder, mode, `it contains "${foreign.name}", which is not a Stint file`)
     await chmod(folder, 0o700).catch(() => {})
     const left = (await stat(folder)).mode
     if ((left & OTHERS) !== 0) {

@@ -101,6 +101,8 @@ export interface EndpointDefinition {
   readonly model?: string
   /** The secret that contains the hub's token for `model`. Default: none, which is enough for public models. */
   readonly modelToken?: { readonly secret: string }
+  /** The labels that the machines of the workers must have. Default: none. */
+  readonly placement?: { readonly labels: Readonly<Record<string, string>> }
   /** Variables for the workers. `{ secret: "hf-token" }` stands for the value of a secret (`stint secrets set hf-token`). */
   readonly env?: Readonly<Record<string, string | { readonly secret: string }>>
 }
@@ -181,6 +183,7 @@ export const Definition = Schema.Struct({
   })),
   model: Schema.optionalKey(Schema.NonEmptyString),
   modelToken: Schema.optionalKey(Schema.Struct({ secret: Schema.NonEmptyString })),
+  placement: Schema.optionalKey(Schema.Struct({ labels: Schema.Record(Schema.String, Schema.String) })),
   env: Schema.optionalKey(WorkerVariables)
 })
 export type Definition = typeof Definition.Type
@@ -199,7 +202,7 @@ export type ContainerKey = (typeof CONTAINER_KEYS)[number]
 /** Schema's message for an unknown key. */
 const EXCESS = "Expected no excess property"
 
-const { concurrency, limits, rateLimit, retry, workers } = Definition.fields
+const { concurrency, limits, placement, rateLimit, retry, workers } = Definition.fields
 
 /** The keys of each group of an endpoint's settings. */
 const GROUP_KEYS: Readonly<Record<string, ReadonlyArray<string>>> = {
@@ -208,6 +211,7 @@ const GROUP_KEYS: Readonly<Record<string, ReadonlyArray<string>>> = {
   limits: Object.keys(limits.schema.fields),
   retry: Object.keys(retry.schema.fields),
   rateLimit: Object.keys(rateLimit.schema.fields),
+  placement: Object.keys(placement.schema.fields),
   scaler: ["type", "after", "perWorker"]
 }
 

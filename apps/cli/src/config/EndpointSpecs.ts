@@ -137,7 +137,8 @@ const retryOf = (retry: Definition["retry"]) => {
 
 /** The settings of a definition in the form of an `EndpointSpec`, without those that it does not set. */
 const toSettings = (definition: Definition) => {
-  const { concurrency, errorTraceback, env, leaseToken, maxAttempts, model, modelToken, rateLimit, workers } = definition
+  const { concurrency, errorTraceback, env, leaseToken, maxAttempts, model, modelToken, placement, rateLimit, workers } =
+    definition
   return {
     ...(workers === undefined ? {} : {
       workers: {
@@ -167,6 +168,7 @@ const toSettings = (definition: Definition) => {
     }),
     ...(model === undefined ? {} : { model }),
     ...(modelToken === undefined ? {} : { modelToken }),
+    ...(placement === undefined ? {} : { placement }),
     ...(env === undefined ? {} : { env })
   }
 }

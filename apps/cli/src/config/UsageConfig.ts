@@ -65,7 +65,7 @@ const budgetsOf = (entries: ReadonlyArray<typeof BudgetEntry.Type>): ReadonlyArr
 
 const invalid = (file: string, problem: string) =>
   new CliFailure({
-    message: `The file of prices ${file} cannot be used: ${problem}`,
+    message: `The price file ${file} cannot be used: ${problem}`,
     hint:
       "STINT_PRICES names a JSON file, for example {\"currency\":\"EUR\",\"perSecond\":{\"worker\":0.0001}}. See docs/operations/usage.md."
   })

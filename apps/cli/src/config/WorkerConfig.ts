@@ -9,7 +9,9 @@
  * | `STINT_CACHE_DIR` | the data folder; with `STINT_WORKER_USER`, a folder in `/var/cache/stint` | folder for the handlers' bundles and their compile cache |
  * | `STINT_SPARE_WORKERS` | 0 | processes that wait for the next worker of a handler, 0 to 100. Each shortens a cold start and occupies memory all the time |
  * | `STINT_LOCAL_WORKERS` | no limit | maximum number of workers on the platform's machine, 0 to 10,000. 0: only agents run workers (docs/operations/agents.md) |
+ * | `STINT_LOCAL_LABELS` | none | labels of the platform's machine, as `name=value`, comma-separated. Endpoints with `placement.labels` run only on machines that have these labels (docs/operations/agents.md) |
  */
+import type { Labels } from "@stint/contract/Placement"
 import type { WorkerUser } from "@stint/pool-process/WorkerUser"
 import type { WorkerIds } from "@stint/pool-process/WorkerUsers"
 import * as Config from "effect/Config"
@@ -23,6 +25,7 @@ import { join, relative, resolve } from "node:path"
 import process from "node:process"
 import { promisify } from "node:util"
 import { CliFailure } from "../CliFailure.ts"
+import * as LabelText from "./LabelText.ts"
 import { commaSeparated, setting } from "./Setting.ts"
 
 /** The settings, as text. */
@@ -32,6 +35,7 @@ export interface WorkerSettings {
   readonly cacheDir: Option.Option<string>
   readonly spare: number
   readonly localWorkers: Option.Option<number>
+  readonly localLabels: Labels
 }
 
 /** The settings, checked against this machine. */
@@ -42,6 +46,8 @@ export interface WorkerOptions {
   readonly spare: number
   /** Default: no limit. */
   readonly localWorkers?: number | undefined
+  /** Default: none. */
+  readonly localLabels?: Labels | undefined
 }
 
 const Names = Schema.String.check(
@@ -53,6 +59,10 @@ const Names = Schema.String.check(
 const Spare = Schema.FiniteFromString.check(Schema.isInt(), Schema.isBetween({ minimum: 0, maximum: 100 }))
 
 const LocalWorkers = Schema.FiniteFromString.check(Schema.isInt(), Schema.isBetween({ minimum: 0, maximum: 10_000 }))
+
+const LabelList = Schema.String.check(
+  Schema.makeFilter((text) => Option.isSome(LabelText.parse(commaSeparated(text))) || "comma-separated labels")
+)
 
 const User = Schema.String.check(
   Schema.isPattern(/^(?:\d+:\d+|\d+-\d+|[A-Za-z_][\w.-]*\$?)$/, {
@@ -86,6 +96,14 @@ export const load: Effect.Effect<WorkerSettings, CliFailure> = Effect.all({
     "STINT_LOCAL_WORKERS",
     "a whole number from 0 to 10000",
     Config.option(Config.schema(LocalWorkers, "STINT_LOCAL_WORKERS"))
+  ),
+  localLabels: setting(
+    "STINT_LOCAL_LABELS",
+    `comma-separated ${LabelText.SHAPE}`,
+    Config.schema(LabelList, "STINT_LOCAL_LABELS").pipe(
+      Config.withDefault(""),
+      Config.map((text): Labels => Option.getOrElse(LabelText.parse(commaSeparated(text)), () => ({})))
+    )
   )
 })
 
@@ -165,6 +183,6 @@ export const resolveFor = Effect.fn("WorkerConfig.resolveFor")(function*(
       hint: "Set it to a folder outside the data folder that every user can enter, or unset it for /var/cache/stint."
     })
   }
-  const { inherit, localWorkers, spare } = settings
-  return { inherit, user, cacheDir, spare, localWorkers: Option.getOrUndefined(localWorkers) }
+  const { inherit, localLabels, localWorkers, spare } = settings
+  return { inherit, user, cacheDir, spare, localLabels, localWorkers: Option.getOrUndefined(localWorkers) }
 })

@@ -18,7 +18,7 @@ export const load = Effect.tryPromise({
   try: () => import("@stint/store-postgres"),
   catch: (cause) =>
     new CliFailure({
-      message: `The driver of PostgreSQL cannot be loaded: ${cause instanceof Error ? cause.message : String(cause)}`,
+      message: `The PostgreSQL driver cannot be loaded: ${cause instanceof Error ? cause.message : String(cause)}`,
       hint: "Install it beside Stint: npm install pg@8 (with a global Stint: npm install --global pg@8)."
     })
 })

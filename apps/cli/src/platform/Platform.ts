@@ -344,7 +344,11 @@ export const layer = (options: PlatformOptions) => {
     ),
     Layer.provideMerge(Autoscaler.layerOrphans),
     Layer.provideMerge(
-      AgentPool.layer({ localWorkers: options.workers?.localWorkers }).pipe(
+      AgentPool.layer({
+        localWorkers: options.workers?.localWorkers,
+        localLabels: options.workers?.localLabels,
+        clusterSources: options.kubernetes === undefined ? [] : ["container"]
+      }).pipe(
         Layer.provideMerge(WorkerPoolLayers.layer(
           ProcessPool.layer({
             dataDir: options.dataDir,

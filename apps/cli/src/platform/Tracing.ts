@@ -20,7 +20,7 @@ type Traced = JobStore | BatchStore | WebhookStore | WebhookAttemptStore
 
 const failureOf = ({ message }: ConfigError): CliFailure =>
   new CliFailure({
-    message: `A variable of OpenTelemetry is invalid: ${message}`,
+    message: `An OpenTelemetry variable is invalid: ${message}`,
     hint: "Correct it, or set OTEL_SDK_DISABLED=true to start without traces and metrics over OTLP."
   })
 

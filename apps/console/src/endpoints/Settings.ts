@@ -2,6 +2,7 @@
  * The settings of an endpoint as rows of a table.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
+import { labelText } from "@stint/contract/Placement"
 import { absolute, duration } from "../format/Format.ts"
 
 /** A setting and its value. */
@@ -25,7 +26,19 @@ const sourceText = ({ source }: Endpoint): string => {
 
 /** The settings, by the names that `stint endpoints` and the API use. Values of environment variables stay hidden: they may be secrets. */
 export const settingRows = (endpoint: Endpoint): ReadonlyArray<SettingRow> => {
-  const { concurrency, env, executionTimeoutMs, leaseMs, maxAttempts, rateLimit, retentionMs, scaler, ttlMs, workers } = endpoint
+  const {
+    concurrency,
+    env,
+    executionTimeoutMs,
+    leaseMs,
+    maxAttempts,
+    placement,
+    rateLimit,
+    retentionMs,
+    scaler,
+    ttlMs,
+    workers
+  } = endpoint
   const names = Object.keys(env)
   return [
     { name: "source", value: sourceText(endpoint) },
@@ -49,6 +62,7 @@ export const settingRows = (endpoint: Endpoint): ReadonlyArray<SettingRow> => {
       name: "concurrency",
       value: concurrency === undefined ? "no limit" : `${concurrency.limit} running jobs per key (${concurrency.key})`
     },
+    { name: "placement", value: placement === undefined ? "all machines" : `machines with ${labelText(placement.labels)}` },
     { name: "env", value: names.length === 0 ? "none" : names.join(", ") },
     { name: "createdAt", value: absolute(endpoint.createdAt) }
   ]

@@ -4,7 +4,7 @@
  * ```
  *   agent                                                    platform
  *     | POST report: what it has, and its workers                |
- *     |   <- orders: what the platform wants of each worker      |
+ *     |   <- orders: what each worker should do                  |
  *     | GET changes?epoch&revision  (long poll)                  |
  *     |   <- the orders have changed: report again               |
  *     | GET code/{hash}                                          |   once for each release
@@ -13,10 +13,12 @@
  * A report and its orders describe everything, so losing or repeating one changes nothing. A connection has an epoch, which ends when its lease
  * expires (docs/decisions/0076-agents.md).
  */
+import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { EndpointId, WorkerId } from "../Ids.ts"
 import { PrintableText } from "../PrintableText.ts"
 import { Endpoint } from "./Endpoint.ts"
+import { Labels } from "./Placement.ts"
 
 /** The version of the messages. The platform and its agents must have the same one. */
 export const AGENT_PROTOCOL = 1
@@ -79,6 +81,13 @@ const AgentExit = Schema.Union([
 /** 300 processors for a year. Stores add the times of many workers up. */
 const MAX_CPU_MILLIS = 1e13
 
+/** What a worker occupies of its machine. */
+const AgentReservation = Schema.Struct({
+  gpus: Schema.Union([Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 64 })), Schema.Literal("all")]),
+  cpus: Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 65_536 })),
+  memoryBytes: Schema.Natural
+})
+
 /** A worker of an agent. */
 export const AgentWorkerReport = Schema.Struct({
   id: WorkerId,
@@ -90,6 +99,8 @@ export const AgentWorkerReport = Schema.Struct({
   exit: Schema.optionalKey(AgentExit),
   /** The CPU time so far, in milliseconds. */
   cpuMs: Schema.optionalKey(Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: MAX_CPU_MILLIS }))),
+  /** What it occupies of its machine, for a platform that has not started it. Absent if its endpoint sets no limits. */
+  reserved: Schema.optionalKey(AgentReservation),
   /** The number of the first element of `lines`; lines are counted from 0 in each run of the agent. */
   from: Count,
   /** What the worker has printed but the platform has not confirmed: `o` or `e` for stdout or stderr, then the line. */
@@ -117,6 +128,8 @@ export const AgentReport = Schema.Struct({
   capacity: AgentCapacity,
   supports: SupportedSources,
   volumes: VolumeNames,
+  /** The labels of the machine. Agents of earlier versions send none. */
+  labels: Labels.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   /** Whether an operator has drained this machine. The agent stores this. */
   isDrained: Schema.Boolean,
   /** Whether the agent is about to stop. */
@@ -133,7 +146,7 @@ export const AgentStart = Schema.Struct({
 })
 export type AgentStart = typeof AgentStart.Type
 
-/** What the platform wants of a worker. */
+/** What a worker should do, according to the platform. */
 export const AgentOrder = Schema.Struct({
   id: WorkerId,
   /** `run`: it should run. `drain`: it should exit. `kill`: it must not run. `forget`: the platform knows that it has ended. */
@@ -183,6 +196,8 @@ export const Agent = Schema.Struct({
   supports: SupportedSources,
   /** The names of its volumes. */
   volumes: VolumeNames,
+  /** The labels of its machine. */
+  labels: Labels,
   /** The id of its key. */
   key: Schema.String,
   /** The endpoints whose workers it may run. */
@@ -202,7 +217,8 @@ export const AgentList = Schema.Struct({
     /** Its workers. */
     workers: Count,
     /** The maximum number of its workers; null: no limit. */
-    limit: Schema.NullOr(Count)
+    limit: Schema.NullOr(Count),
+    labels: Labels
   })
 })
 export type AgentList = typeof AgentList.Type

@@ -58,8 +58,8 @@ export class AgentCallsApi extends HttpApiGroup.make("agentCalls")
     }).annotateMerge(operationDocs({
       summary: "Report an agent's state",
       description:
-        "Called by `stint agent`. Contains the capacity of its machine and the state of every worker. Returns everything that the platform wants of these " +
-        "workers. With a report without an epoch, the agent joins. Returns 409 if the epoch is over, if a newer report has arrived, or if " +
+        "Called by `stint agent`. Contains the capacity of its machine and the state of every worker. Returns what each of these workers " +
+        "should do. With a report without an epoch, the agent joins. Returns 409 if the epoch is over, if a newer report has arrived, or if " +
         "another connected agent has this name."
     })).annotate(Audited, false),
     HttpApiEndpoint.get("awaitChanges", "/agents/:agent/changes", {
@@ -82,7 +82,8 @@ export class AgentCallsApi extends HttpApiGroup.make("agentCalls")
       error: [InvalidRequest, Conflict]
     }).annotateMerge(operationDocs({
       summary: "Download the code of a release",
-      description: "Returns the files of the code, base64-encoded. Returns 409 if this node does not have it."
+      description:
+        "Returns the files of the code, base64-encoded. Returns 409 if the agent has no worker to start with this code, or if this node does not have it."
     }))
   )
   .middleware(AgentAuthorization)

@@ -8,6 +8,7 @@ import { EndpointId } from "../Ids.ts"
 import { MAX_JOB_MILLIS, MAX_START_DELAY_MILLIS, Priority, Retry } from "../jobs/Job.ts"
 import { CronExpression, TimeZone } from "./Cron.ts"
 import { ModelReference } from "./Model.ts"
+import { Placement } from "./Placement.ts"
 import { StoredBytes, WaitingJobs } from "./Quota.ts"
 import { RateLimit } from "./RateLimit.ts"
 import { SecretName } from "./Secret.ts"
@@ -272,6 +273,8 @@ export const EndpointSpec = Schema.Struct({
   model: Schema.optionalKey(ModelReference),
   /** The secret that contains the hub's token for `model`. Only the platform uses it. Default: none, which is enough for public models. */
   modelToken: Schema.optionalKey(SecretReference),
+  /** Which machines may run the workers (docs/operations/agents.md#choose-machines-by-label). Default: all. */
+  placement: Schema.optionalKey(Placement),
   /** Additional environment variables of the workers. A value may be a reference to a secret, which is resolved when a worker starts. */
   env: withDefault(WorkerVariables, {})
 }).check(
@@ -291,6 +294,13 @@ export const EndpointSpec = Schema.Struct({
         issue: "the platform does not start the workers of the source \"external\", so it cannot give them a model"
       }
   }),
+  Schema.makeFilter(({ placement, source }) =>
+    placement === undefined || source.type !== "external" ||
+    {
+      path: ["placement"],
+      issue: "the platform does not start the workers of the source \"external\", so it cannot choose their machines"
+    }
+  ),
   Schema.makeFilter(({ executionTimeoutMs, limits, ttlMs }) => {
     const low = limits.executionTimeoutMs < executionTimeoutMs ? "executionTimeoutMs" : limits.ttlMs < ttlMs ? "ttlMs" : undefined
     return low === undefined ||

@@ -64,9 +64,9 @@ interface Entry {
   results: number
   /** The number of its polls that the platform holds open. */
   openPolls: number
-  /** When its last poll was answered. This does not count as a call, because a frozen worker's connection also receives the response. */
+  /** When its last poll got a response. This does not count as a call, because a frozen worker's connection also receives the response. */
   answeredAt: number
-  /** When its connection was closed during a poll; null when it has called, or a poll was answered, since. */
+  /** When its connection was closed during a poll; null when it has called since, or a poll has got a response. */
   cutAt: number | null
   /**
    * Whether a pool started the worker and will report its removal. Other workers are removed when they no longer call: see
@@ -418,10 +418,8 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
       // A worker that exits does what the operator asked for. A later process with its name may take jobs.
       if (!entry.pooled && entry.leaving !== null) entry.drainingSince = elapsed()
     }
-    const hints = WorkerHints.make(nodes, {
-      released: release,
-      exiting: (endpoint, worker) => announceExit(endpoints.get(endpoint)?.get(worker))
-    })
+    WorkerHints.subscribe(nodes, "released", release)
+    WorkerHints.subscribe(nodes, "exiting", (endpoint, worker) => announceExit(endpoints.get(endpoint)?.get(worker)))
 
     return WorkerRegistry.of({
       starting: (endpoint, worker, release) =>
@@ -500,7 +498,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
       renewalDueAt: (endpoint, worker) => endpoints.get(endpoint)?.get(worker)?.renewalDueAt ?? null,
       released: (endpoint, worker, job) =>
         Effect.sync(() => {
-          hints.released(endpoint, worker, job)
+          WorkerHints.publish(nodes, "released", endpoint, worker, job)
           return release(endpoint, worker, job)
         }),
       lost: (endpoint, worker) =>
@@ -534,14 +532,16 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           if (entry === undefined) return
           entry.drainingSince ??= elapsed()
           if (announced !== undefined) announceExit(entry)
-          if (entry.exitAnnounced && entry.leaving !== null && !entry.pooled) hints.exiting(endpoint, worker)
+          if (entry.exitAnnounced && entry.leaving !== null && !entry.pooled) {
+            WorkerHints.publish(nodes, "exiting", endpoint, worker)
+          }
         }),
       leave: (endpoint, worker, leaving) => {
         const entry = endpoints.get(endpoint)?.get(worker)
         if (entry === undefined) return
         entry.drainingSince ??= elapsed()
         if (entry.leaving !== "stop") entry.leaving = leaving
-        if (entry.exitAnnounced && !entry.pooled) hints.exiting(endpoint, worker)
+        if (entry.exitAnnounced && !entry.pooled) WorkerHints.publish(nodes, "exiting", endpoint, worker)
       },
       isDraining: (endpoint, worker) => Effect.sync(() => (endpoints.get(endpoint)?.get(worker)?.drainingSince ?? null) !== null),
       mayExit: (endpoint, worker) => {

@@ -11,7 +11,7 @@
  * A worker may call any node, and its pool is on one of them, so all nodes must know. Hints may be lost. The request is therefore complete when every
  * node that reports the worker also reports the request, and is repeated until then.
  */
-import { EndpointId } from "@stint/contract/Ids"
+import type { EndpointId } from "@stint/contract/Ids"
 import type { JobStore } from "@stint/store/JobStore"
 import type { Nodes } from "@stint/store/Nodes"
 import type { StoreError } from "@stint/store/StoreError"
@@ -20,6 +20,7 @@ import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import type { JobNotifier } from "../events/JobNotifier.ts"
 import { wakeDraining } from "./LeaseOperations.ts"
+import * as WorkerHints from "./WorkerHints.ts"
 import type { Leaving, WorkerRegistry, WorkerStatus } from "./WorkerRegistry.ts"
 
 /** The endpoint has no worker with this id. */
@@ -59,13 +60,8 @@ interface Dependencies {
   readonly nodes?: Nodes["Service"] | undefined
 }
 
-/** The topic of requests between nodes. */
-const LEAVING = "leaving"
-
-/** How often and how many times the other nodes' reports are read. A node reports every second. */
+/** The interval at which the other nodes' reports are read, and how many times. A node reports every second. */
 const CONFIRMATION = { schedule: Schedule.spaced("250 millis"), times: 20 }
-
-const isEndpointId = Schema.is(EndpointId)
 
 /** A failed start is shown as a worker, but there is none. */
 const isFailedStart = ({ jobs, pooled, state }: WorkerStatus): boolean =>
@@ -77,9 +73,8 @@ export const make = ({ nodes, notifier, now, random, registry, store }: Dependen
     registry.leave(endpoint, worker, leaving)
     wakeDraining(notifier, endpoint, worker)
   }
-  nodes?.subscribe(LEAVING, (hint) => {
-    const [endpoint = "", worker = "", leaving] = hint?.key.split("\n") ?? []
-    if (isEndpointId(endpoint) && (leaving === "drain" || leaving === "stop")) leave(endpoint, worker, leaving)
+  WorkerHints.subscribe(nodes, "leaving", (endpoint, worker, leaving) => {
+    if (leaving === "drain" || leaving === "stop") leave(endpoint, worker, leaving)
   })
 
   const find = (endpoint: EndpointId, worker: string) =>
@@ -90,7 +85,7 @@ export const make = ({ nodes, notifier, now, random, registry, store }: Dependen
     Effect.suspend(() => {
       const isKnown = ({ leaving: asked }: WorkerStatus) => asked === "stop" || asked === leaving
       if (registry.reported(endpoint, worker).every(isKnown)) return Effect.void
-      nodes?.publish(LEAVING, `${endpoint}\n${worker}\n${leaving}`)
+      WorkerHints.publish(nodes, "leaving", endpoint, worker, leaving)
       return Effect.fail(new NodeSilent({ worker }))
     }).pipe(Effect.retry(CONFIRMATION))
 
@@ -114,7 +109,7 @@ export const make = ({ nodes, notifier, now, random, registry, store }: Dependen
       const found = yield* find(endpoint, worker)
       if (found === undefined || isFailedStart(found)) return yield* new WorkerMissing({ worker })
       leave(endpoint, worker, leaving)
-      nodes?.publish(LEAVING, `${endpoint}\n${worker}\n${leaving}`)
+      WorkerHints.publish(nodes, "leaving", endpoint, worker, leaving)
       if (leaving === "stop" && found.pooled === undefined) yield* loseJobs(endpoint, worker)
       yield* confirmed(endpoint, worker, leaving)
       return (yield* find(endpoint, worker)) ?? { ...found, state: "draining", jobs: [] }

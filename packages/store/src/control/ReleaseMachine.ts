@@ -47,9 +47,9 @@ export interface ReleaseChange {
   readonly releases: readonly [Release, ...ReadonlyArray<Release>]
 }
 
-/** The settings and the code with which a worker starts. Workers started with other settings or code are outdated. */
+/** The settings and the code with which a worker starts, and where. Workers started with other settings or code are outdated. */
 export const workerFingerprint = (
-  { env, leaseMs, model, source }: Pick<EndpointSpec, "source" | "env" | "leaseMs" | "model">,
+  { env, leaseMs, model, placement, source }: Pick<EndpointSpec, "source" | "env" | "leaseMs" | "model" | "placement">,
   code: string | undefined
 ): string =>
   JSON.stringify([
@@ -57,7 +57,8 @@ export const workerFingerprint = (
     Object.entries(env).sort(([a], [b]) => (a < b ? -1 : 1)),
     pingIntervalOf(leaseMs),
     ...(code === undefined ? [] : [code]),
-    ...(model === undefined ? [] : [{ model }])
+    ...(model === undefined ? [] : [{ model }]),
+    ...(placement === undefined ? [] : [{ labels: Object.entries(placement.labels).sort(([a], [b]) => (a < b ? -1 : 1)) }])
   ])
 
 const fingerprintOf = ({ code, settings }: Pick<Release, "settings" | "code">) => workerFingerprint(settings, code?.hash)
