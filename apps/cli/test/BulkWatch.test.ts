@@ -48,6 +48,6 @@ describe("stint jobs retry --where", () => {
   it("starts the operation when only some of the jobs were counted and none of those matches", async () => {
     const { code, started, stderr, stdout } = await retryAll({ count: 0, more: true })
     expect([code, started, `${stdout}${stderr}`]).toEqual([0, 1, expect.stringContaining("Retried 2 jobs")])
-    expect(`${stdout}${stderr}`).toContain("None of the jobs that were counted matches. There are more.")
+    expect(`${stdout}${stderr}`).toContain("None of the counted jobs matches. There are more.")
   })
 })

@@ -57,7 +57,7 @@ describe("a system clock that is set while jobs run", () => {
   beforeEach(({ skip }) => skip(library === undefined, "there is no libfaketime on this machine: apt-get install libfaketime"))
 
   it.each([["forward", "+1h"], ["back", "-1h"]])(
-    "R5: set %s an hour: running jobs complete in their first attempt, a silent worker's lease ends in time, and waits are answered in time",
+    "R5: set %s an hour: running jobs complete in their first attempt, a silent worker's lease ends in time, and waits end in time",
     async (_, offset) => {
       await using clock = await clockFile()
       await using world = await FaultWorld.create({ ...STORM, leaseMs: LEASE, executionTimeoutMs: 60_000 }, clock.env)

@@ -204,7 +204,7 @@ describe("the web console in a browser", () => {
   }, 300_000)
 
   it(
-    "finds jobs by a query, saves the query as a view, takes a bulk operation back, and shows one that continues without its tab",
+    "finds jobs by a query, saves the query as a view, cancels a bulk operation before it begins, and shows one that continues without its tab",
     async () => {
       await using platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "console.config.ts")])
       await using browser = await ConsoleBrowser.open(platform.url)

@@ -55,7 +55,7 @@ describe.skipIf(process.platform === "win32")("the data folder", () => {
     expect(await open(folder)).toMatchObject({
       failure: {
         message:
-          `Other users can access the data folder ${folder} (mode 755), and it contains "index.html", which is not a file of Stint.`,
+          `Other users can access the data folder ${folder} (mode 755), and it contains "index.html", which is not a Stint file.`,
         hint: expect.stringMatching(/chmod 700 .* STINT_DATA_DIR=.*\/shared\/stint\./)
       }
     })

@@ -68,7 +68,7 @@ describe.skipIf(missing !== undefined)(missing ?? "a platform with PostgreSQL", 
   }, LIMIT)
 
   it(
-    "answers 503 with Retry-After while the database is away, keeps the result of a worker, and recovers by itself",
+    "responds with 503 and Retry-After while the database is away, keeps the result of a worker, and recovers by itself",
     async () => {
       await using platform = await PlatformProcess.create(CONFIG, settings())
       const log = join(platform.dataDir, "log")

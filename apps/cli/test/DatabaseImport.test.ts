@@ -264,7 +264,7 @@ describe.skipIf(missing !== undefined)(missing ?? "stint database import", () =>
     await sql(`UPDATE stint.nodes SET seen_at = now() - interval '1 hour'`)
     expect(await refusal()).toContain("a node has used it since an import")
     await sql(`DELETE FROM stint.settings WHERE key = 'import'; UPDATE stint.nodes SET seen_at = now()`)
-    expect(await refusal()).toContain("a node of Stint uses it")
+    expect(await refusal()).toContain("a Stint node uses it")
   }, 60_000)
 
   it("refuses another platform, a database with rows, newer tables and a user without privileges", async () => {

@@ -128,7 +128,7 @@ export const storm = async (
     const dice = random()
     const busy = world.busyWorkers().filter((worker) => !frozen.has(worker))
     const worker = pick([...world.workers].filter((one) => !frozen.has(one)))
-    // Every run of the test ends an attempt with a kill, and freezes a worker that has a job.
+    // Every run of the test ends an attempt with a kill, and freezes a worker that holds a job.
     if (lost === 0 && busy[0] !== undefined) kill(busy[0])
     else if (freezes === 0 && busy[0] !== undefined) world.background.push(freeze(busy[0]))
     else if (worker !== undefined && dice < 0.05) kill(worker)

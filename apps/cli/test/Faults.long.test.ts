@@ -73,7 +73,7 @@ describe("chaos: a cancel of a running job", () => {
 
 describe("chaos: stream readers whose connection is cut", () => {
   it(
-    "R9: every 200 ms, by a connection that is lost, while a worker writes: every chunk once and in order, for every reader",
+    "R9: each receive every chunk once and in order, while a worker writes and their connections are cut every 200 ms",
     async (context) => {
       const rounds = minutes === undefined ? 1 : Math.ceil(6 * minutes)
       const counts = passed(context, 0, await cutReaders({ rounds }))

@@ -351,7 +351,7 @@ describe("stint kubernetes manifests", () => {
     expect(parseAllDocuments(one).map((one) => one.toJS())).toEqual(manifestsOf(single))
   })
 
-  it("reads each text as a text, even where YAML would read another type", async () => {
+  it("reads each string as a string, even where YAML would read another type", async () => {
     const { stdout } = await print("--image", "1.10", "--namespace", "no", "--workers-namespace", "1e3")
     const [namespace, workers] = stdout.split("---\n").map((text) => at(parse(text), "metadata", "name"))
     expect([namespace, workers]).toEqual(["no", "1e3"])

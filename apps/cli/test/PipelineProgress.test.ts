@@ -75,7 +75,7 @@ describe("the progress of a run", () => {
     expect(rows[9]).toEqual(["page", "step", "-", "", ""])
   })
 
-  it("names what has changed since the last look, once", () => {
+  it("names what has changed since the last read, once", () => {
     const look = (steps: ReadonlyArray<RunStep>) => progressOf(graph, steps, { isEnded: false })
     const [first, second] = [look([LIST, COUNT]), look([LIST, COUNT, ...ITEMS.slice(0, 2)])]
     expect(changedSince([], first).map(({ node }) => node)).toEqual(["list", "thumbnail"])

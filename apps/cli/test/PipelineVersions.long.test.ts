@@ -90,7 +90,7 @@ it("continues runs whose recorded steps are the same, and says so beforehand", a
   expect(await platform.ended("letters", ada, LIMIT)).toMatchObject({ status: "COMPLETED", output: "posted by release 2" })
 }, 2 * LIMIT)
 
-it("lets a run wait whose recorded step is another one, and the release before finishes it", async () => {
+it("makes a run wait whose recorded step has changed, and the previous release finishes it", async () => {
   const bob = await started("bob")
   await write("3", "Number")
   const diff = await ok("pipelines", "diff", "letters", "--config", config())

@@ -217,7 +217,7 @@ const CANCELLED = [
 const beginsWith = (line: string) => (one: string) => one === line || one.startsWith(`${line} `)
 
 describe.concurrent("runs that are cancelled in nodes of every kind", () => {
-  it("R14: undo what they did, also when the worker or both are killed by kill -9 while they undo", async ({ expect }) => {
+  it("R14: undo what they did, even when kill -9 ends the worker, or also the platform, while they undo", async ({ expect }) => {
     await using platform = await startPlatform()
     const logOf = (kind: string) => join(platform.dataDir, `${kind}.cancelled`)
     const undoing = async (kind: string) => (await linesOf(logOf(kind))).filter(beginsWith("reserve~undo#1"))

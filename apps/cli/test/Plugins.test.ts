@@ -172,7 +172,7 @@ const BROKEN: ReadonlyArray<
   [
     "a schedule of no endpoint",
     { schedules: [{ endpoint: "male", name: "nightly", cron: "@daily" }] },
-    "p: The schedule \"nightly\" is of the endpoint \"male\", which neither the configuration nor a package has."
+    "p: The schedule \"nightly\" belongs to the endpoint \"male\", which neither the configuration nor a package defines."
   ],
   [
     "a schedule above the limits of its endpoint",
@@ -417,7 +417,7 @@ describe("the schedules of packages", () => {
     const plan = SchedulePlan.make([], [once(NOW)], NOW)
     expect(plan).toMatchObject({ set: [], past: [{ name: "once" }] })
     expect(SchedulePlan.keptLines(plan)).toEqual([
-      "The schedule \"once\" of words, of the package p, is not set: its time has passed."
+      "The schedule \"once\" of words, from the package p, is not set: its time has passed."
     ])
     expect(SchedulePlan.make([], [once(NOW + 1)], NOW)).toMatchObject({ set: [{ isNew: true }], past: [] })
     expect(SchedulePlan.make([storedOnce(NOW - 1)], [once(NOW)], NOW)).toMatchObject({ set: [], past: [{}] })
@@ -450,7 +450,7 @@ const writeSchemas = async (folder: string): Promise<string> =>
 const CLI_ENV = { XDG_CONFIG_HOME: "/nonexistent" }
 
 describe("the commands", () => {
-  it("list contributions without loading anything of the packages", async () => {
+  it("list contributions without loading any code of the packages", async () => {
     const folder = await project({ p: everything }, pipelined)
     const { code, stdout } = await runCommand(["plugins", "list", "--config", join(folder, "stint.config.mjs")], { env: CLI_ENV })
     expect(code).toBe(0)
@@ -469,7 +469,7 @@ describe("the commands", () => {
     expect(Reflect.get(globalThis, "loadedContribution")).toBe(undefined)
   })
 
-  it("check pipeline files and write their schema without loading anything of the packages", async () => {
+  it("check pipeline files and write their schema without loading any code of the packages", async () => {
     const folder = await project({ p: everything }, {
       ...pipelined,
       "bad.pipeline.json": { name: "x", steps: [{ name: "a", use: "p.spilt" }] }

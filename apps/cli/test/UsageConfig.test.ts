@@ -62,7 +62,7 @@ describe("the settings for usage", () => {
         ] as const
       ) {
         const { hint, message } = yield* Effect.flip(loadFile(content))
-        assert.include(message, `The file of prices ${file} cannot be used: `)
+        assert.include(message, `The price file ${file} cannot be used: `)
         assert.match(message, problem)
         assert.include(hint ?? "", "STINT_PRICES")
       }

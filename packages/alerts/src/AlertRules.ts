@@ -159,7 +159,7 @@ const ofBudget = ({ currency, id, limit, period, renewsAt, scope, spent }: Budge
   } of ${limit} ${currency}. New jobs are refused until ${new Date(renewsAt).toISOString()}.`,
   action: `See what it was spent on: stint usage ${
     scope === "endpoint" ? id : "--by key"
-  } --step day. Raise it in the file of STINT_PRICES.`,
+  } --step day. Raise it in the price file (STINT_PRICES).`,
   forMs: 0
 })
 

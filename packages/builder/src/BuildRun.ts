@@ -138,7 +138,7 @@ const explain = (
   }
   if (/exec format error/i.test(words)) {
     return failed(
-      `A program of the base image is built for another processor: this machine runs ${machine} (${last}).`,
+      `A program of the base image is built for another architecture: this machine runs ${machine} (${last}).`,
       `Use a base image for ${machine}: remove --platform from FROM, or name another image.`
     )
   }

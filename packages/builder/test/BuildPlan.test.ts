@@ -141,7 +141,7 @@ describe("a COPY that fails", () => {
     return BuildPlan.explainCopy(one, planOf(one))?.message
   }
 
-  it("names the context that has the files, when the context was left at the root", () => {
+  it("names the context that contains the files, when the context was left at the root", () => {
     const contents = {
       "lab1/Dockerfile": "FROM python\nCOPY handler.py requirements.txt /app/\nCOPY --from=0 /x /y\n",
       "lab1/handler.py": START,

@@ -268,7 +268,7 @@ describe("builds", () => {
       )
       assert.include(
         yield* reasonWith({ script: ["echo 'exec container process: Exec format error' >&2", "exit 1"] }),
-        "A program of the base image is built for another processor: this machine runs linux/amd64"
+        "A program of the base image is built for another architecture: this machine runs linux/amd64"
       )
       assert.include(
         yield* reasonWith({ script: ["echo 'Error: write /var/lib/x: no space left on device' >&2", "exit 125"] }),

@@ -221,7 +221,7 @@ const jobHandle = (context: EndpointContext, id: string): JobHandle<unknown, unk
   retry: ({ signal } = {}) => context.drive(JobsApiCalls.retry(context.target, id), signal)
 })
 
-/** Cancels a job after an aborted wait. Ignores errors, because the caller receives the reason of the abort. */
+/** Cancels a job after an aborted wait. Ignores errors, because the caller receives the reason for the abort. */
 const cancelQuietly = (context: EndpointContext, id: string): Promise<unknown> =>
   context.drive(JobsApiCalls.cancel(context.target, id), undefined).catch(() => {})
 

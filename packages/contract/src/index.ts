@@ -1,5 +1,5 @@
 /**
- * The types, Schemas and HTTP API of Stint.
+ * Stint's types, Schemas and HTTP API.
  *
  * Workers import modules by path (`@stint/contract/WorkerProtocol`), because this index includes the whole HTTP API.
  */
@@ -23,6 +23,7 @@ export * from "./control/EventsApi.ts"
 export * from "./control/KeysApi.ts"
 export * from "./control/Model.ts"
 export * from "./control/ModelsApi.ts"
+export * from "./control/Placement.ts"
 export * from "./control/PlatformEvent.ts"
 export * from "./control/RateLimit.ts"
 export * from "./control/Release.ts"

@@ -66,7 +66,7 @@ export const next = (
   const fail = (detail: string) => Result.fail(new BadRedirect({ detail }))
   if (location === undefined) return fail(`${status} without a Location`)
   const target = URL.parse(location, hop.url)
-  if (target === null) return fail("its Location is no URL")
+  if (target === null) return fail("its Location is not a URL")
   const checked = parse(target)
   if (Result.isFailure(checked)) return fail(checked.failure.detail)
   const url = checked.success

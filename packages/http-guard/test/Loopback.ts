@@ -97,6 +97,6 @@ export const fetched = (url: string, options: GuardedHttp.Options = {}) =>
     return { ...response, bytes: Buffer.concat(chunks) }
   }))
 
-/** The reason of the failure. */
+/** The reason for the failure. */
 export const reason = (url: string, options: GuardedHttp.Options = {}) =>
   Effect.map(Effect.flip(fetched(url, options)), (error) => error.reason)

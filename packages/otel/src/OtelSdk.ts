@@ -253,7 +253,7 @@ const attachToRegistered = Effect.fnUntraced(function*(
  *   OTEL_SDK_DISABLED=true                    none
  *   the program has registered an SDK         a tracer of that SDK
  *   OTEL_EXPORTER_OTLP_ENDPOINT or the like   our own SDK, which exports OTLP over HTTP (OtlpConfig)
- *   none of these                             none; no module of OpenTelemetry is loaded
+ *   none of these                             none; no OpenTelemetry module is loaded
  * ```
  *
  * Fails with a `ConfigError` when a variable is invalid.

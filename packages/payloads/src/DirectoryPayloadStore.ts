@@ -200,7 +200,7 @@ const make = Effect.fnUntraced(function*({ folder }: Options) {
   const present = (operation: Unavailable["operation"]) =>
     Effect.tryPromise({
       try: () => access(join(root, MARKER)),
-      catch: () => unavailable(operation, "the folder does not exist any more; is its disk mounted?")
+      catch: () => unavailable(operation, "the folder no longer exists; is its disk mounted?")
     })
 
   yield* attempt("open", () => openFolder(root))

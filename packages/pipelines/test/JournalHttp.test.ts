@@ -108,7 +108,7 @@ describe("the journal of a platform", () => {
       expect(last?.records?.map(({ path }) => path)).toEqual(["c"])
     }))))
 
-  it.effect("sends a request again when it or its answer is lost, and records each step once", () =>
+  it.effect("sends a request again when it or its response is lost, and records each step once", () =>
     within(Effect.scoped(Effect.gen(function*() {
       const faults: ReadonlyArray<Fault | undefined> = ["request", "answer", undefined, "answer", "request", "answer"]
       const { memory, requests, start } = yield* platform((_, index) => faults[index])

@@ -35,7 +35,7 @@ const upgraded = (next: NonNullable<PipelineTest.Options<never>["next"]>) =>
   }).pipe(Effect.scoped, Effect.runPromise)
 
 describe("a run and a new release of its pipeline", () => {
-  it("continues when a step that it has not run is another one", async () => {
+  it("continues when a step that it has not run has changed", async () => {
     const next = letters(Draft).step("post", () => 42, { output: Schema.Number }).end(Schema.Unknown)
     expect(await upgraded(next)).toEqual({ status: "COMPLETED", output: 42 })
   })

@@ -182,7 +182,7 @@ async function* inSequence(files: ReadonlyArray<string>, pipe: Readable | undefi
   if (pipe !== undefined) yield* pipe
 }
 
-/** A running keeper. Requests are answered in order. */
+/** A running keeper. Responses are sent in the order of the requests. */
 interface Keeper {
   readonly request: (name: string) => Effect.Effect<boolean>
   readonly stop: () => void

@@ -74,7 +74,7 @@ const makeRange = (ids: WorkerIds, { cacheDir, dataDir }: Options): Effect.Effec
       const assign = (endpoint: string): number | undefined => {
         const earlier = assigned.get(endpoint)
         if (earlier !== undefined && isInRange(earlier)) return earlier
-        // After a change of the range, the endpoint gets another id, or one that it had before. No endpoint's name contains a space.
+        // After a change to the range, the endpoint gets another id, or one that it had before. No endpoint's name contains a space.
         const [, former] = [...assigned].find(([key, id]) => key.startsWith(`${endpoint} `) && isInRange(id)) ?? []
         const id = former ?? newId()
         if (id === undefined) return undefined

@@ -75,7 +75,7 @@ describe("FrozenCode", () => {
         (yield* Effect.flip(code.programOf(String(first?.hash), "hello"))).message,
         /the code of this release is missing\. Deploy the endpoint again \(stint deploy hello\)/
       )
-      // The handler's files are those of the first release, so its code is rebuilt. After a change of the files, it is not.
+      // The handler's files are those of the first release, so its code is rebuilt. After a change to the files, it is not.
       assert.match(yield* code.programOf(String(first?.hash), "hello", file), new RegExp(String(first?.hash)))
       yield* code.retain(new Set())
       save("moon")

@@ -1,5 +1,5 @@
 /**
- * The job queue of Stint.
+ * Stint's job queue.
  */
 export * as BatchErrors from "./batches/BatchErrors.ts"
 export * as BatchQueue from "./batches/BatchQueue.ts"

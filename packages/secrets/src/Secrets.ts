@@ -71,7 +71,7 @@ export interface SecretsService {
   readonly remove: (name: SecretName) => Effect.Effect<boolean, StoreError>
   /** Encrypts all secrets with another key. Their versions do not change. */
   readonly rotateKey: Effect.Effect<KeyRotation, SecretsError | SecretsKeyError | StoreError>
-  /** Increases with every change of a secret. */
+  /** Increases with every change to a secret. */
   readonly revision: () => number
   /** Undefined for an unknown secret. */
   readonly versionOf: (name: string) => string | undefined
@@ -311,7 +311,7 @@ const make = Effect.gen(function*() {
   // A change in the store must reach memory, too.
   const exclusively = <A, E>(effect: Effect.Effect<A, E>) => changing.withPermit(Effect.uninterruptible(effect))
 
-  /** Reads the changes of other nodes. */
+  /** Reads the changes that other nodes have made. */
   const refresh = exclusively(Effect.gen(function*() {
     const stored = yield* store.list
     const isKnown = ({ key, name, updatedAt, version }: SecretRecord) => {

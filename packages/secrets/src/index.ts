@@ -1,5 +1,5 @@
 /**
- * Secrets of Stint: encryption at rest, the variables of workers, and masking of values in their output.
+ * Stint's secrets: encryption at rest, the variables of workers, and masking of values in their output.
  */
 export * as SecretCipher from "./SecretCipher.ts"
 export * as SecretMask from "./SecretMask.ts"

@@ -164,7 +164,7 @@ const calls = (): ReadonlyArray<readonly [string, string, Call]> => [
   ["a take", `/v2/${ENDPOINT}/job-take/w-1?job_in_progress=0`, { authorization: "worker" }],
   ["a job that no worker takes in time", `/v2/${ENDPOINT}/runsync?wait=25`, { json: { input: 1 } }],
   ["its take", `/v2/${ENDPOINT}/job-take/w-1&job_in_progress=1`, { authorization: "worker" }],
-  ["a runsync whose answer begins before its body", `/v2/${ENDPOINT}/runsync?wait=100`, { json: { input: 2 } }],
+  ["a runsync whose response begins before its body", `/v2/${ENDPOINT}/runsync?wait=100`, { json: { input: 2 } }],
   ["a batch", `/v2/${ENDPOINT}/job-take-batch/w-2?batch_size=3`, { authorization: "worker" }],
   ["a take that finds nothing", `/v2/${ENDPOINT}/job-take/w-3`, { authorization: "worker" }],
   ["a stop poll that finds nothing", `/v2/${ENDPOINT}/job-stop/w-3`, { authorization: "worker" }],

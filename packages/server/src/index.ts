@@ -1,5 +1,5 @@
 /**
- * The HTTP server of Stint.
+ * Stint's HTTP server.
  */
 export * as AccessKeys from "./auth/AccessKeys.ts"
 export * as AuthMiddleware from "./auth/AuthMiddleware.ts"

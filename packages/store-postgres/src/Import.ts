@@ -31,7 +31,7 @@ import { readKeys, readRows, removeRivals, replaceRows } from "./TransferTables.
 
 /** How a copy ends. */
 export interface Ending {
-  /** Whether the source was a backup of a platform that may have continued to run. No node starts before a copy of the platform itself. */
+  /** Whether the source was a backup of a platform that may have continued to run. Then no node starts until the platform itself has been copied. */
   readonly isBackup: boolean
   /** The shared settings of the platform, by name. */
   readonly settings: Readonly<Record<string, string>>
@@ -106,7 +106,7 @@ const refuse = (database: string, problem: string, advice: string) =>
 const check = async (query: Query, database: string, origin: number | null): Promise<number> => {
   const { last, live } = await nodesOf(query)
   if (live > 0) {
-    throw refuse(database, "a node of Stint uses it", "Import before the first node starts, into an empty database.")
+    throw refuse(database, "a Stint node uses it", "Import before the first node starts, into an empty database.")
   }
   const before = await ImportState.read(query)
   if (before === undefined) {
@@ -274,7 +274,7 @@ export const open = (
       },
       catch: (cause) => openError(database, cause)
     }),
-    // A statement may wait for minutes. The next import does what it has not done.
+    // A statement may wait for minutes. The next import repeats what was interrupted.
     (connection, exit) =>
       Exit.hasInterrupts(exit)
         ? Effect.sync(() => connection.destroy("the import was interrupted"))

@@ -20,10 +20,10 @@ const encode = Schema.encodeSync(Text)
 
 const KEY = "import"
 
-/** The advisory lock of the moment at which an import or a node begins. */
+/** The advisory lock that an import or a node holds while it begins. */
 const BEGIN_LOCK = 5_354_494_003
 
-/** Lets an import and a node begin one after the other, until the end of the transaction: each then sees the other. */
+/** Until the transaction ends, no other import or node can begin, so whichever begins second sees the first. */
 export const lock = async (query: Query): Promise<void> => {
   await query(`SELECT pg_advisory_xact_lock($1)`, [BEGIN_LOCK])
 }

@@ -10,7 +10,7 @@ import * as SchemaJITCompiler from "effect/schema/SchemaJITCompiler"
 import type { Row } from "./Connection.ts"
 import { escapeNul, unescapeNul } from "./NulText.ts"
 
-/** The table that has the state of a job. */
+/** The table that holds a job's state. */
 export type StateTable = "ready" | "delayed" | "running" | "ended"
 
 /** In the order in which they are locked. */

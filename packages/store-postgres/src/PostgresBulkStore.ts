@@ -1,5 +1,5 @@
 /**
- * Bulk operations in PostgreSQL. A step is a change of `PostgresJobStore`, in the transaction of its job.
+ * Bulk operations in PostgreSQL. A step is a change made by `PostgresJobStore`, in the transaction of its job.
  */
 import { BULK_KEPT, BULK_LIST_LIMIT, bulkFollows, BulkRecord, BulkStore } from "@stint/store/BulkStore"
 import * as Effect from "effect/Effect"

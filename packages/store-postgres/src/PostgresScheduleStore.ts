@@ -1,5 +1,5 @@
 /**
- * Schedules in PostgreSQL. A firing is a change of `PostgresJobStore`, in the transaction of its job.
+ * Schedules in PostgreSQL. A firing is a change made by `PostgresJobStore`, in the transaction of its job.
  */
 import { EndpointId } from "@stint/contract/Ids"
 import { ScheduleName } from "@stint/contract/Schedule"

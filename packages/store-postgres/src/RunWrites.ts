@@ -1,5 +1,5 @@
 /**
- * The statements that write the changes of runs, in the order in which they must be sent: what is removed comes before what is added.
+ * The statements that write the changes to runs, in the order in which they must be sent: what is removed comes before what is added.
  */
 import type { JobId } from "@stint/contract/Ids"
 import { insertAll, transpose } from "./JobColumns.ts"

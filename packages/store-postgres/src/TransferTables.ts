@@ -45,7 +45,7 @@ const ESCAPED: Readonly<Record<string, ReadonlyArray<string>>> = {
   webhook_attempts: ["error"]
 }
 
-/** The columns of unique indexes beside the key, and their names in the handed over rows. */
+/** The columns of unique indexes beside the key, and their names in the rows that are handed over. */
 const UNIQUE: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   batch_requests: { id: "id" },
   deliveries: { id: "id" },
@@ -194,8 +194,8 @@ const removeRows = async (query: Query, table: StoredTable, rows: ReadonlyArray<
 }
 
 /**
- * Removes rows that have a unique value of rows to be added. They are gone from the source, or their page follows and adds them again: an idempotency
- * key may belong to another job since an earlier copy.
+ * Removes rows that hold a unique value of a row to be added. The source no longer has them, or a later page adds them again: since an earlier copy,
+ * an idempotency key may have passed to another job.
  */
 export const removeRivals = async (query: Query, table: StoredTable, added: ReadonlyArray<StoredRow>): Promise<void> => {
   const unique = Object.entries(UNIQUE[table.name] ?? {})

@@ -1,5 +1,5 @@
 /**
- * The stores of Stint in one PostgreSQL database, for one or several nodes.
+ * Stint's stores in one PostgreSQL database, for one or several nodes.
  */
 import type { AuditStore } from "@stint/store/AuditStore"
 import type { BatchStore } from "@stint/store/BatchStore"

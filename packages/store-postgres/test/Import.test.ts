@@ -135,7 +135,7 @@ describe.skipIf(missing !== undefined)(missing ?? "the target of an import", () 
     await sql(
       "DELETE FROM stint.endpoints; INSERT INTO stint.nodes (no, started_at, seen_at) VALUES (1, now(), now() + interval '1 hour')"
     )
-    expect([await refusal(), await version()]).toEqual([expect.stringContaining("a node of Stint uses it"), String(older)])
+    expect([await refusal(), await version()]).toEqual([expect.stringContaining("a Stint node uses it"), String(older)])
     await sql("DELETE FROM stint.nodes")
     expect([await refusal(), await version()]).toEqual(["opened", String(Migrations.LATEST)])
   }, LIMIT)

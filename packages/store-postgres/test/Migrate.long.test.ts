@@ -24,7 +24,7 @@ describe.skipIf(missing !== undefined)(missing ?? "the migration without a node"
   const node = (address: string) =>
     Effect.scoped(Layer.build(Postgres.layer({ url: Redacted.make(address) }))).pipe(Effect.asVoid)
 
-  it.live("creates the tables, and lets a node start whose user may create none", () =>
+  it.live("creates the tables, so that a node can start even if its user may not create tables", () =>
     Effect.gen(function*() {
       const owner = yield* created("owned")
       const address = new URL(owner)

@@ -127,7 +127,7 @@ describe.skipIf(missing !== undefined)(missing ?? "runs on two nodes at the same
       }
     }).pipe(Effect.scoped))
 
-  it.live("a run cannot start a child in an endpoint that another node has removed", () =>
+  it.live("a run cannot start a child on an endpoint that another node has removed", () =>
     Effect.gen(function*() {
       const { address, ids: [id], one } = yield* world(1)
       if (id === undefined) return yield* Effect.die(new Error("no run"))

@@ -73,7 +73,7 @@ export class SqliteOpenError extends Schema.TaggedError<SqliteOpenError>()("Sqli
           }`
       }
       case "NotStintDatabase":
-        return `${file} is not a database of Stint. Move it away, or give Stint a data directory of its own.`
+        return `${file} is not a Stint database. Move it away, or give Stint a data directory of its own.`
       case "FileExposed":
         return `Other users can access ${file} (mode ${
           reason.mode.toString(8)

@@ -1,5 +1,5 @@
 /**
- * All stores of Stint in one SQLite file.
+ * All of Stint's stores in one SQLite file.
  */
 import type { AuditStore } from "@stint/store/AuditStore"
 import type { BatchStore } from "@stint/store/BatchStore"

@@ -144,7 +144,7 @@ describe("opening", () => {
         const before = readFileSync(file)
         const error = yield* refusal(file)
         assert.strictEqual(error.reason._tag, "NotStintDatabase")
-        assert.include(error.message, `${file} is not a database of Stint. Move it away`)
+        assert.include(error.message, `${file} is not a Stint database. Move it away`)
         assert.strictEqual(readFileSync(file).compare(before), 0)
       }
     }))

@@ -225,7 +225,7 @@ describe("History.check, R2: errors that are retried", () => {
 })
 
 describe("History.check, R2: results over HTTP", () => {
-  it("reports a result of an earlier attempt that was answered", () =>
+  it("reports when a result of an earlier attempt gets a response", () =>
     assert.deepStrictEqual(
       rules(
         at(

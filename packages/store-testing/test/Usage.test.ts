@@ -214,7 +214,7 @@ describe("usage of workers", () => {
       memory
     ))
 
-  it.effect("counts the last time of a worker for its release, even when the platform no longer knows the worker", () =>
+  it.effect("counts the last seconds of a worker for its release, even when the platform no longer knows the worker", () =>
     from(
       NOON,
       Effect.gen(function*() {

@@ -32,18 +32,18 @@ const unfit = (message: string) => new FitnessCheckFailed({ check: "disk", messa
 export const check = Effect.fnUntraced(function*({ minimumPercent, path, setting }: Options) {
   const where = path ?? (yield* Effect.try({
     try: () => process.cwd(),
-    catch: (error) => unfit(`the working directory does not exist any more: ${messageOf(error)}`)
+    catch: (error) => unfit(`the working directory no longer exists: ${messageOf(error)}`)
   }))
   const { bavail, blocks, bsize } = yield* Effect.try({
     try: () => statfsSync(where),
-    catch: (error) => unfit(`the file system of ${where} does not answer: ${messageOf(error)}`)
+    catch: (error) => unfit(`the file system of ${where} does not respond: ${messageOf(error)}`)
   })
   if (blocks === 0) return yield* Effect.logDebug(`The file system of ${where} has no size, so its free space is not checked.`)
   const percent = bavail / blocks * 100
   if (percent >= minimumPercent) return
   const [free, total] = [bavail, blocks].map((count) => (count * bsize / GB).toFixed(1))
   return yield* unfit(
-    `${(Math.floor(percent * 10) / 10).toFixed(1)} % of the disk are free and ${minimumPercent} % are required` +
+    `${(Math.floor(percent * 10) / 10).toFixed(1)} % of the disk is free and ${minimumPercent} % is required` +
       `${settingSuffix(setting)}; ${free} of ${total} GB at ${where}`
   )
 })

@@ -77,7 +77,7 @@ export const file = Effect.fnUntraced(function*(
     (handle) => Effect.promise(() => handle.close())
   )
   const stats = yield* Effect.tryPromise({ try: () => handle.stat(), catch: failed })
-  if (!stats.isFile()) return yield* unreadable(path, stats.isDirectory() ? "it is a folder" : "it is no regular file")
+  if (!stats.isFile()) return yield* unreadable(path, stats.isDirectory() ? "it is a folder" : "it is not a regular file")
   const size = stats.size
   return {
     size,

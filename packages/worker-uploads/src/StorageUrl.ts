@@ -105,9 +105,9 @@ const segmentsOf = (path: string): ReadonlyArray<string> => path.split("/").filt
 export const parse = (address: string, named: string | undefined): Result.Result<StorageUrl, string> => {
   const text = address.trim()
   const full = text.includes("://") ? text : `https://${text}`
-  if (!URL.canParse(full)) return Result.fail("is no http or https address")
+  if (!URL.canParse(full)) return Result.fail("is not an http or https address")
   const url = new URL(full)
-  if (url.protocol !== "http:" && url.protocol !== "https:") return Result.fail("is no http or https address")
+  if (url.protocol !== "http:" && url.protocol !== "https:") return Result.fail("is not an http or https address")
   // In this case the address is not shown.
   if (url.username !== "" || url.password !== "") {
     return Result.fail("holds a user's name or password, which has no place there")

@@ -180,7 +180,7 @@ export const make = (
       if (typeof path !== "string" && path.protocol !== "file:") {
         return yield* badConfig(
           "path",
-          `${path.protocol}//${path.host} is no file; only file: addresses and paths can be uploaded.`
+          `${path.protocol}//${path.host}is not a file; only file: addresses and paths can be uploaded.`
         )
       }
       const location = typeof path === "string" ? path : fileURLToPath(path)

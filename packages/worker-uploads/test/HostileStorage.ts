@@ -100,7 +100,7 @@ export class HostileStorage {
     return this.requests.filter((request) => request.operation === operation)
   }
 
-  /** Waits for a condition. It is checked whenever a request arrives, is answered, or is cancelled. */
+  /** Waits for a condition. It is checked whenever a request arrives, completes, or is cancelled. */
   until(check: () => boolean): Promise<void> {
     return new Promise((resolve) => {
       const watcher = () => {

@@ -120,7 +120,7 @@ describe("buckets are addressed", () => {
 
 describe("an invalid address", () => {
   it.each(["ftp://s3.example.com", "http://", "https://%zz", "file:///etc/passwd"])("is rejected: %s", (address) => {
-    expect(problem(address)).toBe("is no http or https address")
+    expect(problem(address)).toBe("is not an http or https address")
   })
 
   it("is rejected with a password in it, without repeating it", () => {

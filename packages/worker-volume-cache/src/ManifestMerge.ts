@@ -1,5 +1,5 @@
 /**
- * Merges the changes of one worker into the current manifest. It has no side effects, because it runs again whenever another worker published first.
+ * Merges the changes made by one worker into the current manifest. It has no side effects, because it runs again whenever another worker published first.
  *
  * ```
  *   case          last known state    local state    mirror              result
@@ -16,7 +16,7 @@
  */
 import * as Manifest from "./Manifest.ts"
 
-/** The change of one path. */
+/** The change to one path. */
 export interface Change {
   /** The new entry, or undefined to remove the path. */
   readonly entry: Manifest.Entry | undefined
@@ -26,7 +26,7 @@ export interface Change {
   readonly strict: boolean
 }
 
-/** The changes of one worker. */
+/** The changes made by one worker. */
 export interface Changes {
   readonly paths: ReadonlyMap<string, Change>
   /** The sizes of the packs of its entries, by name. */

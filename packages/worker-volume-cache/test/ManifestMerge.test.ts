@@ -59,7 +59,7 @@ describe("merging", () => {
     }))
   })
 
-  it("accepts a change of the known version even with an earlier mtime", () => {
+  it("accepts a change to the known version even with an earlier mtime", () => {
     const old = entry("a", 9)
     const held = merged(Manifest.empty, changes(add("x", old)))
     const restored = entry("b", 1)

@@ -1,5 +1,5 @@
 /**
- * The worker runtime of Stint: handlers, and the worker that runs them.
+ * Stint's worker runtime: handlers, and the worker that runs them.
  */
 export { CurrentJob } from "./handlers/CurrentJob.ts"
 export type { ReceivedJob } from "./handlers/CurrentJob.ts"

@@ -47,7 +47,7 @@ describe("the shutdown of a worker", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("takes no more jobs, delivers the running ones however long they take, and sends the exit ping before and after", () => {
+  it.effect("takes no more jobs, delivers the running ones however long they take, and sends an exit ping before and after that", () => {
     const { layer } = services({})
     const { handler, open } = gate()
     return Effect.gen(function*() {

@@ -154,7 +154,7 @@ describe("the setup of a worker", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("the notice is repeated while the platform does not answer, and does not hold the setup up", () => {
+  it.effect("the notice is repeated while the platform does not respond, and does not delay the setup", () => {
     const { layer } = machine()
     return Effect.gen(function*() {
       const memory = yield* Memory

@@ -66,7 +66,7 @@ export const open = Effect.fn("AgentFolder.open")(
         Effect.catch(
           Effect.try(() => write("drained", String(isDrained))),
           (error) =>
-            Effect.logWarning("Whether this machine is drained cannot be stored; a restart of the agent forgets it.", error)
+            Effect.logWarning("The drain state of this machine cannot be stored, so it is lost when the agent restarts.", error)
         )
     }
   }

@@ -82,7 +82,7 @@ const readAll = async (source: AsyncIterable<Uint8Array>, receiver: Receiver): P
   for await (const entry of TarArchive.entries(source)) {
     const { body, name, size } = entry
     if (manifest === undefined) {
-      if (name !== MANIFEST) throw damaged(`it is not a backup of Stint: its first file is ${name}, not ${MANIFEST}`)
+      if (name !== MANIFEST) throw damaged(`it is not a Stint backup: its first file is ${name}, not ${MANIFEST}`)
       const text = await textOf(entry)
       manifest = manifestOf(text)
       sums.set(name, hash("sha256", text, "hex"))

@@ -29,7 +29,7 @@ const counted = ({ count, more }: BulkOperation["matched"]): string => `${more ?
 /** The count as a sentence. */
 const matching = (found: BulkOperation["matched"]): string =>
   found.count === 0 && found.more
-    ? "None of the jobs that were counted matches. There are more."
+    ? "None of the counted jobs matches. There are more."
     : `${counted(found)} ${found.count === 1 && !found.more ? "matches" : "match"}.`
 
 const SKIPPED: ReadonlyArray<readonly [keyof BulkOperation["skipped"], string]> = [
@@ -71,7 +71,7 @@ const follow = Effect.fnUntraced(function*(started: BulkOperation) {
     const state = operation.state === "held"
       ? `held for ${
         Math.max(0, Math.ceil((operation.startsAt - now) / 1_000))
-      } s; take it back: stint jobs bulk cancel ${operation.id}`
+      } s; to cancel it: stint jobs bulk cancel ${operation.id}`
       : `${progressOf(operation)} of ${counted(operation.matched)}`
     yield* progress.show(state, now - since)
     yield* Effect.sleep(POLL)

@@ -72,7 +72,7 @@ export const command = Command.make(
   {
     endpoint,
     ref: Flag.String("ref").pipe(
-      Flag.withDescription("A branch, a tag or a commit; default: that of the build settings"),
+      Flag.withDescription("A branch, a tag or a commit; default: the one in the build settings"),
       Flag.optional
     ),
     message,

@@ -165,7 +165,7 @@ const cancelBulk = Command.make(
 
 /** `stint jobs bulk` and its subcommands. */
 export const bulk = Command.make("bulk").pipe(
-  Command.withDescription("Bulk operations that retry, cancel and rerun with --where have started"),
+  Command.withDescription("Bulk operations started by retry, cancel and rerun with --where"),
   Command.withSubcommands([listBulk, showBulk, cancelBulk])
 )
 

@@ -37,7 +37,7 @@ const migrate = Command.make(
     yield* Output.print(
       json,
       migrated,
-      ({ database, version }) => `The tables at ${Output.inline(database)} have the version ${version}, that of this program.`
+      ({ database, version }) => `The tables at ${Output.inline(database)} have version ${version}, the version of this program.`
     )
   })
 ).pipe(

@@ -108,14 +108,14 @@ const hasFailed = (release: Release, cause: CliFailure, rest: ReadonlyArray<stri
 const schedulePlan = Effect.fnUntraced(function*(declared: ReadonlyArray<ScheduleContribution>, only: ReadonlyArray<string>) {
   const isChosen = ({ endpoint }: { readonly endpoint: string }) => only.length === 0 || only.includes(endpoint)
   const list = Effect.map(call((api) => api.schedules.listSchedules({ query: {} })), ({ schedules }) => schedules)
-  // If packages contribute no schedules, a platform or a key that cannot list schedules is no problem.
+  // If packages contribute no schedules, it does not matter that a platform or a key cannot list schedules.
   const stored = yield* declared.length === 0 ? Effect.orElseSucceed(list, () => []) : list
   return SchedulePlan.make(stored.filter(isChosen), declared.filter(isChosen), yield* Clock.currentTimeMillis)
 })
 
 const scheduleLines = (plan: SchedulePlan.SchedulePlan): ReadonlyArray<string> => [
   ...plan.set.map(({ endpoint, isNew, name, package: from }) =>
-    `${endpoint}  ${isNew ? "new" : "changed"} schedule ${name}, of the package ${from}`
+    `${endpoint}  ${isNew ? "new" : "changed"} schedule ${name}, from the package ${from}`
   ),
   ...SchedulePlan.keptLines(plan).map(Output.inline)
 ]

@@ -173,7 +173,7 @@ const create = Command.make(
     },
     {
       command: "stint endpoints create llm --image registry.example.com/llm:1 --memory 8GiB --gpus 1",
-      description: "Workers are containers of Docker or Podman"
+      description: "Workers are Docker or Podman containers"
     },
     { command: "stint endpoints create gpu --external", description: "Workers join from other machines" }
   ])

@@ -104,7 +104,7 @@ const resolve = Command.make(
     endpoint,
     fingerprint,
     release: Flag.Int("release").pipe(
-      Flag.withDescription("The last release that has the fault; default: the endpoint's release"),
+      Flag.withDescription("The last release with the fault; default: the endpoint's release"),
       Flag.optional
     ),
     json

@@ -103,7 +103,7 @@ const set = Command.make(
       Flag.optional
     ),
     catchUp: Flag.Literals("catch-up", ["none", "last", "all"]).pipe(
-      Flag.withDescription("Missed firings that fire after the platform was down: none, last (default) or all"),
+      Flag.withDescription("Which missed firings still fire after the platform was down: none, last (default) or all"),
       Flag.optional
     ),
     catchUpLimit: Flag.Int("catch-up-limit").pipe(
@@ -111,7 +111,7 @@ const set = Command.make(
       Flag.optional
     ),
     jitter: duration("jitter").pipe(
-      Flag.withDescription("Delay each firing by a different time of less than this, at most 1h"),
+      Flag.withDescription("Delay each firing by a varying time below this, at most 1h"),
       Flag.optional
     ),
     ...jobFlags,

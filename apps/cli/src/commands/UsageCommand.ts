@@ -78,11 +78,11 @@ export const command = Command.make(
   })
 ).pipe(
   Command.withDescription(
-    "Show usage and its cost: time of handlers, workers, processors and GPUs (hours:minutes:seconds)"
+    "Show usage and its cost: handler, worker, CPU and GPU time (hours:minutes:seconds)"
   ),
   Command.withExamples([
     { command: "stint usage --since 7d", description: "The last week, by endpoint" },
     { command: "stint usage hello --by release --step day", description: "The releases of an endpoint, day by day" },
-    { command: "stint usage --by key --since 2026-11-01 --json", description: "The month by access key, for a bill" }
+    { command: "stint usage --by key --since 2026-11-01 --json", description: "The month's usage by access key, for billing" }
   ])
 )

@@ -4,7 +4,7 @@
  * | object | why |
  * |---|---|
  * | Namespaces, ServiceAccount, Role, RoleBinding | the platform may run pods in the workers' namespace, and nothing else |
- * | ConfigMap | the file of `STINT_KUBERNETES` |
+ * | ConfigMap | the file that `STINT_KUBERNETES` names |
  * | Job | migrates the database |
  * | StatefulSet, Services, PodDisruptionBudget | the nodes |
  * | NetworkPolicies, Ingress | who may connect to whom |

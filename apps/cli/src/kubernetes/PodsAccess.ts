@@ -7,7 +7,7 @@ import { RIGHTS } from "@stint/pool-kubernetes/ClusterRules"
 import type { KubernetesSettings } from "@stint/pool-kubernetes/KubernetesSettings"
 import { type Installation, NAME, NODES, PLATFORM, PORT } from "./Installation.ts"
 
-/** Where the file of `STINT_KUBERNETES` is mounted. */
+/** Where the file that `STINT_KUBERNETES` names is mounted. */
 export const SETTINGS_FOLDER = "/etc/stint"
 
 /** Its name. */
@@ -58,7 +58,7 @@ export const roleBindingOf = ({ namespace, workersNamespace }: Installation): V1
   subjects: [{ kind: "ServiceAccount", name: NAME, namespace }]
 })
 
-/** The file of `STINT_KUBERNETES`. */
+/** The file that `STINT_KUBERNETES` names. */
 export const configMapOf = (installation: Installation): V1ConfigMap => ({
   apiVersion: "v1",
   kind: "ConfigMap",

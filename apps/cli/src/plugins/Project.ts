@@ -136,7 +136,7 @@ const rejectMistakes = Effect.fnUntraced(function*(
         : [`${file}: name: The name is "${name}", but the configuration calls the endpoint "${id}". Use the same name in both.`]
     }),
     ...schedules.filter(({ endpoint }) => !catalog.endpoints.has(endpoint)).map(({ endpoint, name, package: from }) =>
-      `${from}: The schedule "${name}" is of the endpoint "${endpoint}", which neither the configuration nor a package has.`
+      `${from}: The schedule "${name}" belongs to the endpoint "${endpoint}", which neither the configuration nor a package defines.`
     )
   ]
   if (mistakes.length > 0) return yield* Contributions.failWith(folder, mistakes)

@@ -73,7 +73,7 @@ export const make = (
 /** One line for each schedule that is not set or not removed. */
 export const keptLines = ({ own, past, undeclared }: SchedulePlan): ReadonlyArray<string> => [
   ...past.map(({ endpoint, name, package: from }) =>
-    `The schedule "${name}" of ${endpoint}, of the package ${from}, is not set: its time has passed.`
+    `The schedule "${name}" of ${endpoint}, from the package ${from}, is not set: its time has passed.`
   ),
   ...own.map(({ endpoint, name, updatedBy }) =>
     `The schedule "${name}" of ${endpoint} is kept as ${updatedBy} has set it. To use the package's version: stint schedules remove ${endpoint} ${name}`

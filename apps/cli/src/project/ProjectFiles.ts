@@ -31,7 +31,7 @@ export const VERSIONS = {
   vitest: "^5.1.1"
 } as const
 
-/** The packages of Stint with their folders in a clone. */
+/** Stint's packages with their folders in a clone. */
 const OWN_FOLDERS: Readonly<Record<string, string>> = {
   "@stint/cli": "apps/cli",
   "@stint/sdk": "packages/sdk",

@@ -9,7 +9,7 @@ import { addEvents, emptyFeed, type JobFeed } from "./JobFeed.ts"
 /** Events that arrive within this time are drawn together. Milliseconds. */
 const DRAW_MILLIS = 100
 
-/** The feed of a job, and the error that ended it early. A change of `again` restarts the feed, for a job that was retried. */
+/** The feed of a job, and the error that ended it early. Changing `again` restarts the feed, for a job that was retried. */
 export const useJobFeed = (
   endpoint: string,
   id: string | undefined,

@@ -99,8 +99,7 @@ STINT_PRICES=prices.json stint serve`
 const WithoutPrices = () => (
   <details className="notice">
     <summary>
-      Times only: the platform has no prices. With a file of prices in{" "}
-      <code>STINT_PRICES</code>, this page shows costs and budgets.
+      Times only: the platform has no prices. With a price file in <code>STINT_PRICES</code>, this page shows costs and budgets.
     </summary>
     <Code label="the commands">{PRICES}</Code>
   </details>

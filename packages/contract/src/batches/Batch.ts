@@ -48,12 +48,12 @@ export const Batch = Schema.Struct({
   requestCompleted: Schema.Int,
   /** The number of FAILED, TIMED_OUT and CANCELLED requests. */
   requestFailed: Schema.Int,
-  /** The number of CANCELLED requests, which `requestFailed` also counts. An extension of Stint. */
+  /** The number of CANCELLED requests, which `requestFailed` also counts. A Stint extension. */
   requestCancelled: Schema.Int,
   /** The number of requests of a started batch that are not in the queue yet, because a quota is full. Absent if there are none. */
   requestHeld: Schema.optionalKey(Schema.Int),
   createdAt: Schema.Int,
-  /** This key and all keys below are extensions of Stint. */
+  /** This key and all keys below are Stint extensions. */
   finalizedAt: Schema.optionalKey(Schema.Int),
   /** When the last request ended. For a cancelled batch, this is when the last running request ended. */
   completedAt: Schema.optionalKey(Schema.Int),

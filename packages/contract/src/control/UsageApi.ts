@@ -110,7 +110,7 @@ export class UsageApi extends HttpApiGroup.make("usage")
     }).annotateMerge(operationDocs({
       summary: "Get usage and its cost",
       description:
-        "Returns the seconds of handlers, workers, processors and GPUs, and their cost at the current prices. Usage appears within 20 seconds. A " +
+        "Returns handler, worker, CPU and GPU time in seconds, and its cost at the current prices. Usage appears within 20 seconds. A " +
         "key that is limited to some endpoints sees only these. With `by=key`, an admin key sees all keys, and any other key sees only itself. Requires the " +
         "scope `jobs:read`, `deploy` or `admin`.",
       responses: {

@@ -69,7 +69,7 @@ export type ErrorGroupList = typeof ErrorGroupList.Type
 
 /** The body of `POST .../resolve`, which may be empty. */
 export const ErrorResolution = Schema.Struct({
-  /** The last release that has the fault. Default: the endpoint's release. */
+  /** The last release with the fault. Default: the endpoint's release. */
   release: Schema.optionalKey(ReleaseNumber)
 })
 export type ErrorResolution = typeof ErrorResolution.Type

@@ -14,7 +14,7 @@ import { RunStep } from "../runs/RunSteps.ts"
  * | `scheduled` | its start time |
  * | `backoff` | the time of its next attempt |
  * | `concurrency` | the end of a job with the same concurrency key |
- * | `paused` | a change of `workers.max` to a value above 0, which an operator must make |
+ * | `paused` | a change to a `workers.max` above 0, which an operator must make |
  * | `external` | an external worker, because the platform does not start workers for this endpoint |
  * | `failing` | a worker, but workers fail to start or crash |
  * | `throttled` | capacity for another worker |

@@ -101,7 +101,7 @@ export const Policy = Schema.Struct({
   ttl: Schema.optionalKey(millis(10_000, MAX_JOB_MILLIS)),
   /** If true, the autoscaler does not start a worker for this job. */
   lowPriority: Schema.optionalKey(Schema.Boolean),
-  /** How often and when the job is retried. An extension of Stint. */
+  /** How often and when the job is retried. A Stint extension. */
   retry: Schema.optionalKey(Retry)
 })
 export type Policy = typeof Policy.Type
@@ -180,7 +180,7 @@ const WebhookUrl = Schema.String.check(
 /** The URL of a webhook in a request. */
 export const NewWebhookUrl = WebhookUrl.check(Schema.makeFilter((url) => isUrlText(url) || NO_URL_TEXT))
 
-/** A webhook with a choice of events. An extension of Stint: RunPod accepts the URL only (docs/spec/webhooks.md#naming-a-receiver). */
+/** A webhook with a choice of events. A Stint extension: RunPod accepts the URL only (docs/spec/webhooks.md#naming-a-receiver). */
 export const Webhook = Schema.Struct({
   url: WebhookUrl,
   /** At most 16; duplicates count once. Default: `["completed"]`. */
@@ -221,7 +221,7 @@ export const RunRequest = Schema.Struct({
   tags: Schema.optionalKey(Tags),
   /**
    * When the job may start (docs/spec/jobs-api.md#delayed-jobs): milliseconds since 1970, or ISO 8601 with a time zone. The job is IN_QUEUE until
-   * then, and its ttl starts then. Default, and for a time in the past: at once. An extension of Stint.
+   * then, and its ttl starts then. Default, and for a time in the past: at once. A Stint extension.
    */
   startAt: Schema.optionalKey(PointInTime),
   /** The start time as a duration from the submission, in milliseconds: 0 to 30 days. Cannot be combined with `startAt`. */

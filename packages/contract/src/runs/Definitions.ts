@@ -28,7 +28,7 @@ export type CompareDefinition = typeof CompareDefinition.Type
 
 /** What happens at a node of the definition that runs follow. */
 export const ComparedNode = Schema.Struct({
-  /** The definition that has the node. */
+  /** The definition that contains the node. */
   definition: DefinitionHash,
   node: Schema.String,
   change: Schema.Literals(["changed", "removed"]),

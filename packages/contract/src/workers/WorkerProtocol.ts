@@ -94,19 +94,19 @@ export const TakenJob = Schema.Struct({
   input: Schema.Json,
   delayTime: Schema.optionalKey(Schema.Int),
   /**
-   * The number of this attempt, from 1. An extension of Stint: when a worker sends it back as `attempt=`, its writes are fenced by attempt,
+   * The number of this attempt, from 1. A Stint extension: when a worker sends it back as `attempt=`, its writes are fenced by attempt,
    * so that a late result from an earlier attempt is rejected (docs/spec/worker-protocol.md#fencing).
    */
   attempt: Schema.optionalKey(Schema.Int),
   /**
-   * Proves that this worker took the job in this attempt. An extension of Stint: the worker sends it back as `lease_token=`
+   * Proves that this worker took the job in this attempt. A Stint extension: the worker sends it back as `lease_token=`
    * (docs/spec/worker-protocol.md#lease-tokens).
    */
   leaseToken: Schema.optionalKey(Schema.String),
   s3Config: Schema.optionalKey(Schema.Json),
   /** The job's batch (docs/spec/batches.md#starting-a-batch). */
   batchId: Schema.optionalKey(Schema.String),
-  /** The caller's span (`TraceContext.ts`), if the submission had one. An extension of Stint. */
+  /** The caller's span (`TraceContext.ts`), if the submission had one. A Stint extension. */
   traceparent: Schema.optionalKey(Schema.String),
   tracestate: Schema.optionalKey(Schema.String)
 })

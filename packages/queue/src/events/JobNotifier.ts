@@ -14,7 +14,7 @@
  * With several nodes, wake-ups and stop signals also reach the other nodes, except for webhook senders: the node that stores a change sends its
  * deliveries. When that node has ended, another node sends them when they are due.
  *
- * Every change of a job's status on this node passes through here once, after its commit, so it is also published here as a platform event, and
+ * Every change to a job's status on this node passes through here once, after its commit, so it is also published here as a platform event, and
  * the end of an attempt is counted as usage.
  *
  * A notification is only a hint: each waiter re-reads the store. A stop signal is stored and sent again every second until a call from the

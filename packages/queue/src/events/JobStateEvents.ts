@@ -1,5 +1,5 @@
 /**
- * The events for a change of a job's status and for a claim.
+ * The events for a change to a job's status and for a claim.
  */
 import { isTerminal } from "@stint/contract/Job"
 import type { JobHead } from "@stint/store/JobRecord"

@@ -180,7 +180,7 @@ export class JobQueue extends Context.Service<
     /** Wakes every waiter, because a failed write that was made directly in the store may have been stored. */
     readonly notifyUncertain: Effect.Effect<void>
 
-    /** Registers a waiter for any change of a job or of its run's journal, before the caller reads. */
+    /** Registers a waiter for any change to a job or of its run's journal, before the caller reads. */
     readonly watch: (job: JobId) => Effect.Effect<WaitList.Ticket>
 
     /** Whether the queue completes its waits, because the server shuts down. */

@@ -2,7 +2,7 @@
  * Fires schedules when they are due.
  *
  * Every `interval`, this layer reads an index of due times, which costs a few microseconds when none is due, so a firing is at most one interval
- * late. It does not sleep until the next time, because every change to a schedule on any server, and every change of the wall clock, would change
+ * late. It does not sleep until the next time, because every change to a schedule on any server, and every change to the wall clock, would change
  * that time.
  *
  * Times are wall-clock times. When the clock is set forward, or the platform was down, the schedules' catch-up policies apply. When it is

@@ -8,7 +8,7 @@
  * ```
  *
  * An attempt only adds to a map in memory. A platform that is killed loses what it has counted since the last write: at most {@link INTERVAL_MILLIS}
- * plus the time of one write. Nothing is counted twice: a change of a job passes through the notifier once, and the store ignores a repeated addition
+ * plus the time of one write. Nothing is counted twice: a change to a job passes through the notifier once, and the store ignores a repeated addition
  * with the same number.
  */
 import type { EndpointId } from "@stint/contract/Ids"

@@ -18,7 +18,7 @@ const world = Effect.gen(function*() {
   const one = yield* endpoint()
   const worker = yield* one.worker()
   const base = `/api/v1/endpoints/${one.id}/webhooks`
-  /** An ended job that has a webhook. */
+  /** An ended job with a webhook. */
   const ended = Effect.fnUntraced(function*(input: Schema.Json, events?: readonly ["start", "completed"]) {
     const { id } = yield* one.run(input, { webhook: events === undefined ? URL_OF_HOOK : { url: URL_OF_HOOK, events } })
     yield* worker.next

@@ -102,8 +102,9 @@ export const layerCalls = HttpApiBuilder.group(
       .handle(
         "getAgentCode",
         Effect.fnUntraced(function*({ params }) {
+          const { id } = yield* CurrentAgentKey
           yield* checkName(params.agent)
-          return yield* Effect.mapError(agents.code(params.hash), toConflict)
+          return yield* Effect.mapError(agents.code(params.agent, id, params.hash), toConflict)
         })
       )
   })

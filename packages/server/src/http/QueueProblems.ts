@@ -230,7 +230,7 @@ export const budgetReached = ({ currency, id, limit, period, renewsAt, scope }: 
       } is used up. ` +
         `It renews at ${new Date(renewsAt).toISOString()}. Nothing of this request was stored.`,
       "Send the request again after that time. Jobs that were accepted before continue. To see what it was spent on: stint usage. " +
-        "The platform's operator can raise the budget in the file of prices (STINT_PRICES)."
+        "The platform's operator can raise the budget in the price file (STINT_PRICES)."
     ),
     renewsAt
   })

@@ -24,7 +24,7 @@ import { errorGroupView, matchesFilter } from "./ErrorGroupView.ts"
 import { searchedEndpoints } from "./JobSearchRequest.ts"
 import { jobListItem } from "./JobView.ts"
 
-const HINT = "Send nothing, or {\"release\": 12}: the last release that has the fault."
+const HINT = "Send nothing, or {\"release\": 12}: the last release with the fault."
 
 const decodeResolution = decoder(ErrorResolution, HINT, { unknown: "error" })
 const encode = Schema.encodeSync(ErrorGroup)

@@ -171,7 +171,7 @@ const tokenMissing = ({ job, worker }: LeaseHolder) =>
     `The request contains no lease token, which is required to change job "${job}" as worker "${
       excerpt(worker)
     }". It was not stored.`,
-    "Send the `leaseToken` of the taken job back as `&lease_token=`. Current worker SDKs of Stint do. For workers that cannot, give each " +
+    "Send the `leaseToken` of the taken job back as `&lease_token=`. Stint's current worker SDKs do. For workers that cannot, give each " +
       "worker its own key, or set the endpoint's `leaseToken` to \"optional\"."
   ))
 

@@ -223,7 +223,7 @@ export const check = (events: ReadonlyArray<HistoryEvent>, expectations: Expecta
     if (event.verdict === "answered") {
       if (!failed) trace.answered.set(attempt, event.output)
       if (attempt < trace.highestAttempt && askedAt >= trace.highestAt && !retried) {
-        violate("R2", job, `the result of attempt ${attempt} was answered after attempt ${trace.highestAttempt} had started`)
+        violate("R2", job, `the result of attempt ${attempt} got a response after attempt ${trace.highestAttempt} had started`)
       }
     }
     if (event.verdict !== "accepted") return

@@ -99,7 +99,7 @@ export const bulkWorkRules = (rule: (title: string, body: () => Effect.Effect<vo
       }).pipe(Effect.provide(bulkJobs()))
     }))
 
-  rule("leaves a job as it is that no longer matches the query when its turn comes", () =>
+  rule("does not change a job that no longer matches the query when its turn comes", () =>
     Effect.gen(function*() {
       yield* TestClock.setTime(1_000)
       const jobs = yield* Effect.replicateEffect(insertJob(), 2)

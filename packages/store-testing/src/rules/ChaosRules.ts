@@ -279,7 +279,7 @@ export const chaos = <E>(store: Layer.Layer<JobStore, E>) => {
 export const chaosRules = <E>(store: Layer.Layer<JobStore, E>, storms: number): void => {
   const run = chaos(store)
   it.effect(
-    "R1, R2, R3, R5, R8, R9: gives every job a next event over a store that fails and loses answers, and ends all jobs within a lease " +
+    "R1, R2, R3, R5, R8, R9: gives every job a next event over a store that fails and loses responses, and ends all jobs within a lease " +
       "and 5 s after the faults stop",
     (context) => {
       const minutes = chaosMinutes()

@@ -76,7 +76,7 @@ export const submitKeys = Effect.fnUntraced(function*({ keys, seed }: { readonly
 export const idempotencyChaosRules = <E>(store: Layer.Layer<JobStore, E>, asked: number): void => {
   const keys = chaosMinutes() === undefined ? asked : MANY
   it.effect(
-    `R3: creates one job per key for four concurrent submissions on two servers over a store that loses 1 % of its answers (${keys} keys)`,
+    `R3: creates one job per key for four concurrent submissions on two servers over a store that loses 1 % of its responses (${keys} keys)`,
     (context) =>
       Effect.gen(function*() {
         const seed = runSeed()

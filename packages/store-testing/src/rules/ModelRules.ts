@@ -19,7 +19,7 @@ const seed = process.env["STINT_PROPERTY_SEED"]
 
 /** Registers the rule. */
 export const modelRules = <E>(store: Layer.Layer<JobStore, E>, runs: number): void => {
-  it.live("answers as the model does for every sequence of commands", () =>
+  it.live("behaves as the model does for every sequence of commands", () =>
     Effect.promise(() =>
       fc.assert(
         fc.asyncProperty(JobCommands.commands, (commands) =>

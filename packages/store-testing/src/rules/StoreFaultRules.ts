@@ -109,7 +109,7 @@ export const storeFaultRules = <E>(store: Layer.Layer<JobStore, E>): void => {
   )
 
   rule(
-    "R3: creates no second job for a submission that is repeated after a lost answer",
+    "R3: creates no second job for a submission that is repeated after a lost response",
     Effect.gen(function*() {
       const { dropNextAnswers } = yield* StoreFaults.StoreFaults
       const { queue, endpoint, submit } = yield* Scenario.make()
@@ -200,7 +200,7 @@ export const storeFaultRules = <E>(store: Layer.Layer<JobStore, E>): void => {
   )
 
   rule(
-    "R5: gives waiting workers a lost worker's job and one after its backoff at once, even if the sweep's answer was lost",
+    "R5: gives waiting workers a lost worker's job, and a job whose backoff has ended, at once, even if the sweep's response was lost",
     Effect.gen(function*() {
       const { dropNextAnswers } = yield* StoreFaults.StoreFaults
       const { queue, endpoint, fail, submit, take, takeOne } = yield* Scenario.make({
@@ -243,7 +243,7 @@ export const storeFaultRules = <E>(store: Layer.Layer<JobStore, E>): void => {
   )
 
   rule(
-    "R2: accepts a repeated error whose answer was lost and whose job is already retried, and changes nothing",
+    "R2: accepts a repeated error whose response was lost and whose job is already retried, and changes nothing",
     Effect.gen(function*() {
       const { dropNextAnswers } = yield* StoreFaults.StoreFaults
       const { queue, endpoint, fail, finish, submit, takeOne } = yield* Scenario.make({

@@ -518,7 +518,7 @@ export const runStoreSuite = <E>(name: string, store: Layer.Layer<RunStores, E>,
       }))
 
     rule(
-      "R14: a cancel ends what a run waits for, and no compensation of a run that has failed before",
+      "R14: a cancel ends what a run waits for, but no compensation of a run that had already failed",
       () =>
         Effect.gen(function*() {
           const { apply, claim, head, runs, started, write } = yield* make

@@ -1,5 +1,5 @@
 /**
- * The webhook that a change of a batch sends.
+ * The webhook that a change to a batch sends.
  */
 import { JobId } from "@stint/contract/Ids"
 import type { NewDelivery } from "../webhooks/WebhookStore.ts"

@@ -22,7 +22,7 @@ export interface JobFailure {
   readonly error: string
 }
 
-/** The failure, if this change of a job is one; otherwise undefined. A job that does not fail costs only this call. */
+/** The failure, if this change to a job is one; otherwise undefined. A job that does not fail costs only this call. */
 export const failureOf = (before: JobHead, after: JobHead, error: string | null | undefined): JobFailure | undefined =>
   (after.status !== "FAILED" && after.status !== "TIMED_OUT") || before.finishedAt !== null || after.finishedAt === null
     ? undefined

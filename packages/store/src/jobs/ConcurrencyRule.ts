@@ -45,7 +45,7 @@ export const hasSlot = (job: Slotted): boolean => job.concurrency !== null && !j
 export const asksForSlot = (before: Slotted | undefined, after: Slotted): boolean =>
   after.concurrency !== null && isActive(after) && (before === undefined || !hasSlot(before))
 
-/** Whether the change of a job frees its slot. */
+/** Whether the change to a job frees its slot. */
 export const freesSlot = (before: Slotted, after: Slotted): boolean => hasSlot(before) && !isActive(after)
 
 /** Whether a job that needs a slot receives one. Held jobs of the key come first. */

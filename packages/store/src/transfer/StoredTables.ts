@@ -43,7 +43,7 @@ export const StoredJob = Schema.Struct({
   id: JobIdField,
   /** The position in the order of submission. */
   seq: Schema.Int,
-  /** The position in the order of claims: the turn of the slot of a job with a concurrency key, otherwise `seq`. */
+  /** The position in the order of claims: for a job that holds a slot of its concurrency key, the slot's turn; otherwise `seq`. */
   position: Schema.Int,
   isRun: Schema.Boolean,
   /** The size of the chunks. */

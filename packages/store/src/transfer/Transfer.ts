@@ -156,7 +156,7 @@ const pass = Effect.fnUntraced(function*(
     const { isLast, page } = yield* Effect.try({ try: () => takePage(iterator, toKeyed), catch: unreadable(table) })
     const last = isLast ? undefined : page.at(-1)?.row.slice(0, table.keys)
     const wanted = new Set(page.map(({ key }) => key))
-    // Rows that the source does not have are removed unread: a page has few large rows, but between two of them there may have been many.
+    // Rows that the source does not have are removed unread: a page contains few large rows, but the target may have many between two of them.
     let hasExcess = writes
     while (hasExcess) {
       const keys = yield* target.keys(table, { after, last }, FOUND_ROWS)

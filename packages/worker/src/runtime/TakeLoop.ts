@@ -66,7 +66,7 @@ const MIN_LONG_POLL = 1_000
 const EMPTY_POLL_BACKOFF: Backoff.Limits = { initial: 50, max: 1_000 }
 
 /**
- * How often the loop checks, during a pending change of the concurrency, whether all jobs have ended (docs/spec/worker-lifecycle.md#concurrency),
+ * How often the loop checks, during a pending change to the concurrency, whether all jobs have ended (docs/spec/worker-lifecycle.md#concurrency),
  * and how often `concurrency` is called while all slots are taken. Milliseconds.
  */
 const RESIZE_POLL_INTERVAL = 1_000
