@@ -28,7 +28,7 @@ import { OpenAiAuthorization } from "./OpenAiApi.ts"
 /** A guard of the server. */
 export type Guard = "caller" | "viewer" | "manager" | "operator" | "owner" | "worker" | "agent"
 
-/** The scopes with which a key passes a guard: it needs one of them. */
+/** The scopes that pass a guard: a key needs one of them. */
 export const GUARD_SCOPES: { readonly [guard in Exclude<Guard, "caller">]: ReadonlyArray<KeyScope> } = {
   viewer: ["admin", "deploy", "jobs", "jobs:read"],
   manager: ["admin", "jobs", "jobs:manage"],

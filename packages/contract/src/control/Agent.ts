@@ -47,7 +47,7 @@ const Text = (maximum: number) => Schema.String.check(Schema.isMaxLength(maximum
 
 const Count = Schema.Natural
 
-/** What a machine has. */
+/** A machine's capacity. */
 export const AgentCapacity = Schema.Struct({
   /** The maximum number of workers. */
   workers: Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: MAX_AGENT_WORKERS })),
@@ -78,10 +78,10 @@ const AgentExit = Schema.Union([
   Schema.Struct({ _tag: Schema.tag("Lost"), reason: Text(4_096) })
 ])
 
-/** 300 processors for a year. Stores add the times of many workers up. */
+/** 300 processors for a year. Stores add up the times of many workers. */
 const MAX_CPU_MILLIS = 1e13
 
-/** What a worker occupies of its machine. */
+/** A worker's reservation on its machine. */
 const AgentReservation = Schema.Struct({
   gpus: Schema.Union([Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 64 })), Schema.Literal("all")]),
   cpus: Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 65_536 })),
@@ -99,11 +99,11 @@ export const AgentWorkerReport = Schema.Struct({
   exit: Schema.optionalKey(AgentExit),
   /** The CPU time so far, in milliseconds. */
   cpuMs: Schema.optionalKey(Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: MAX_CPU_MILLIS }))),
-  /** What it occupies of its machine, for a platform that has not started it. Absent if its endpoint sets no limits. */
+  /** Its reservation, for a platform that has not started it. Absent if its endpoint sets no limits. */
   reserved: Schema.optionalKey(AgentReservation),
   /** The number of the first element of `lines`; lines are counted from 0 in each run of the agent. */
   from: Count,
-  /** What the worker has printed but the platform has not confirmed: `o` or `e` for stdout or stderr, then the line. */
+  /** The printed lines that the platform has not confirmed: `o` or `e` for stdout or stderr, then the line. */
   lines: Schema.Array(Schema.String),
   /** The number of lines that the worker has printed. */
   printed: Count
@@ -138,7 +138,7 @@ export const AgentReport = Schema.Struct({
 })
 export type AgentReport = typeof AgentReport.Type
 
-/** What to start. Its variables contain the values of secrets. */
+/** A worker to start. Its variables contain secret values. */
 export const AgentStart = Schema.Struct({
   endpoint: Endpoint,
   variables: Schema.Record(Schema.String, Schema.String),
@@ -146,19 +146,19 @@ export const AgentStart = Schema.Struct({
 })
 export type AgentStart = typeof AgentStart.Type
 
-/** What a worker should do, according to the platform. */
+/** The platform's order for a worker. */
 export const AgentOrder = Schema.Struct({
   id: WorkerId,
   /** `run`: it should run. `drain`: it should exit. `kill`: it must not run. `forget`: the platform knows that it has ended. */
   wish: Schema.Literals(["run", "drain", "kill", "forget"]),
-  /** The number of lines that the platform has taken. */
+  /** The number of lines that the platform has accepted. */
   taken: Count,
   /** Present until a report contains the worker. */
   start: Schema.optionalKey(AgentStart)
 })
 export type AgentOrder = typeof AgentOrder.Type
 
-/** The response to a report: everything that the platform wants. */
+/** The response to a report: all of the platform's orders. */
 export const AgentOrders = Schema.Struct({
   /** Identifies the process of the platform. */
   platform: Schema.String,

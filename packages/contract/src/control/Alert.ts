@@ -24,7 +24,7 @@ export const Alert = Schema.Struct({
   kind: AlertKind,
   /** Absent for an alert that concerns the whole platform. */
   endpoint: Schema.optionalKey(Schema.String),
-  /** What is wrong, as one sentence. It contains the values at the time of the message. */
+  /** The problem, as one sentence. It contains the values at the time of the message. */
   summary: Schema.String,
   /** What to do. */
   action: Schema.String,

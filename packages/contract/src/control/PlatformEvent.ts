@@ -29,7 +29,7 @@ const define = <Type extends string, Fields extends Schema.Struct.Fields>(type: 
 /** An event. `reason`: the first {@link MAX_REASON} characters. */
 export const PlatformEvent = Schema.Union([
   define("job.submitted", job),
-  /** Jobs of a batch, or jobs that a pipeline started. The events of their starts contain their ids. */
+  /** Jobs of a batch, or jobs that a pipeline started. Their start events contain their ids. */
   define("jobs.submitted", { endpoint: Schema.String, count: Schema.Int }),
   define("job.started", { ...job, worker: Schema.String, attempt: Schema.Int }),
   /** The attempt failed, the worker was lost, or a caller retried an ended job. */

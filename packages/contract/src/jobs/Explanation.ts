@@ -14,7 +14,7 @@ import { RunStep } from "../runs/RunSteps.ts"
  * | `scheduled` | its start time |
  * | `backoff` | the time of its next attempt |
  * | `concurrency` | the end of a job with the same concurrency key |
- * | `paused` | a change to a `workers.max` above 0, which an operator must make |
+ * | `paused` | an operator to set `workers.max` above 0 |
  * | `external` | an external worker, because the platform does not start workers for this endpoint |
  * | `failing` | a worker, but workers fail to start or crash |
  * | `throttled` | capacity for another worker |
@@ -63,7 +63,7 @@ export const WaitPart = Schema.Struct({
 })
 export type WaitPart = typeof WaitPart.Type
 
-/** What the last attempt's wait consisted of. */
+/** The parts of the last attempt's wait. */
 export const WaitBreakdown = Schema.Struct({
   /** The job's `delayTime`. */
   millis: Schema.Int,
