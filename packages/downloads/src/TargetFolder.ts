@@ -85,7 +85,7 @@ const make = (path: string, { concurrency, maxTotalBytes }: FolderLimits): Targe
   const remove = (file: { readonly path: string; readonly size: number }) =>
     Effect.promise(async () => {
       left += file.size
-      // A file that cannot be removed now is removed with the folder, or stays for the owner of the folder.
+      // A file that cannot be removed now is removed with the folder, or is left to the folder's owner.
       await rm(file.path, { force: true }).catch(() => {})
     })
 

@@ -49,7 +49,7 @@ import * as Timing from "./Timing.ts"
 /** The key of the report in the output. */
 const KEY = "rp_debugger"
 
-/** Times an effect under this name, with a span if there is a tracer. Without debugger and tracer it only reads the fiber. */
+/** Times an effect under this name, with a span if there is a tracer. Without a debugger or tracer, it only reads the fiber. */
 export const timed = (name: string) => <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.withFiber((fiber) => {
     const timing = Timing.begin(fiber.context, name)
@@ -99,8 +99,7 @@ const make = <R>(options: Options<R>) =>
     const collectFields = (job: ReceivedJob) =>
       Effect.catchCause(
         Effect.map(Effect.forEach(fields, (source) => source(job)), (all): object => Object.assign({}, ...all)),
-        (cause) =>
-          Effect.as(Effect.logWarning("The debugger's report has no fields of plugins, because one of them failed.", cause), {})
+        (cause) => Effect.as(Effect.logWarning("The debugger's report has no plugin fields, because a plugin failed.", cause), {})
       )
 
     const makeReport = Effect.fnUntraced(function*(job: ReceivedJob, timings: JobTimings.JobTimings["Service"]) {

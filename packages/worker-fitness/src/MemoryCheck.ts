@@ -61,10 +61,10 @@ export const check = Effect.fnUntraced(function*({ minimumGb, setting }: Options
   if (available >= minimumGb * GB) return
   const explanation = container === undefined
     ? `the machine has ${inGb(total)} GB in all`
-    : `the container may use ${inGb(container.limit)} GB, of which ${inGb(container.used)} GB is in use`
+    : `the container's limit is ${inGb(container.limit)} GB, of which ${inGb(container.used)} GB is in use`
   return yield* new FitnessCheckFailed({
     check: "memory",
-    message: `${inGb(available)} GB of memory is available and ${minimumGb} GB is required${
+    message: `${inGb(available)} GB of memory is available, but ${minimumGb} GB is required${
       settingSuffix(setting)
     }; ${explanation}`
   })

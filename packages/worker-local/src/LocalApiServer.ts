@@ -112,7 +112,7 @@ const endpoint: Endpoint = {
 
 const layerEndpoint = Layer.effectDiscard(Effect.orDie(Effect.flatMap(EndpointStore, (store) => store.put(endpoint))))
 
-/** Every caller may call the jobs API, with any key or none. The worker API accepts only the key of this process. */
+/** Any caller can call the jobs API, with any key or none. The worker API accepts only the key of this process. */
 const layerKeys = (workerKey: string): Layer.Layer<AccessKeys> => {
   const isWorkerKey = (key: Redacted.Redacted) => Redacted.value(key) === workerKey
   return Layer.succeed(AccessKeys, {

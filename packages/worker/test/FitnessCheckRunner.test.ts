@@ -297,7 +297,7 @@ describe("an unfit worker as a process", () => {
     await stub.down()
     const { code, stdout } = await startUnfit({ ...env, CHECK: "rejects" }).ended
     expect(code).toBe(1)
-    expect(stdout).toContain("Sending the report of the failed check failed")
+    expect(stdout).toContain("The report of the failed check could not be sent")
     expect(stdout).not.toContain("resource closed")
   })
 

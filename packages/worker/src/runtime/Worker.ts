@@ -100,8 +100,8 @@ export const layer = <R, const Middleware extends ReadonlyArray<JobMiddleware.An
  * A worker for this handler, with a setup that runs once, after the fitness checks and before the first job. The handler may need the
  * services of the setup's layer.
  *
- * A layer that is provided to the worker is also built before the first job. Only as a setup does it have a time limit, report its failure to the
- * waiting jobs, and show its duration as a separate part of a cold start.
+ * A layer that is provided to the worker is also built before the first job. Only a setup has a time limit, reports its failure to the waiting jobs,
+ * and shows its duration as a separate part of a cold start.
  *
  * @example
  * ```ts
