@@ -115,7 +115,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
     if (isSkewReported || Math.abs(skew) - took / 2 <= SKEW_MILLIS) return Effect.void
     isSkewReported = true
     return Effect.logWarning(
-      `The clock of this machine is ${Math.round(Math.abs(skew) / 1_000)} s ${
+      `This machine's clock is ${Math.round(Math.abs(skew) / 1_000)} s ${
         skew > 0 ? "ahead of" : "behind"
       } the platform's. Jobs are not affected, ` +
         "but times in logs cannot be compared. Synchronize the clocks, for example with chrony."

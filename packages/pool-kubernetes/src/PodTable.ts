@@ -38,7 +38,7 @@ export interface PodTable {
   readonly unfollow: (name: string) => void
   /** Adds a created pod, so that its removal is noticed even if none of its events was seen. */
   readonly add: (pod: Pod) => void
-  /** Reads lists and watches until it is interrupted. `onUnfollowed` receives each listed pod that nobody follows. */
+  /** Reads lists and watches until it is interrupted. `onUnfollowed` receives each listed pod without a follower. */
   readonly run: (first: Listed, onUnfollowed: (pod: Pod) => Effect.Effect<void>) => Effect.Effect<never>
 }
 

@@ -1,4 +1,4 @@
-/** Parts of the tests with a stub cluster. */
+/** Shared by the tests with a stub cluster. */
 import type { EndpointSource } from "@stint/contract/Endpoint"
 import { WorkerId } from "@stint/contract/Ids"
 import { workerEnvironment } from "@stint/contract/WorkerProtocol"
