@@ -1,5 +1,5 @@
 /**
- * The types of an endpoint, derived from the Schemas of its handler. A `Handler` of `@stint/worker` fits, and so does any object with the
+ * The types of an endpoint, derived from the Schemas of its handler. A `Handler` from `@stint/worker` fits, and so does any object with the
  * same members.
  */
 import type { ChunkShape, HandlerLike, OutputShape } from "@stint/client/HandlerType"

@@ -1,5 +1,5 @@
 /**
- * Encodes the input of an endpoint and decodes its results. `PromiseCodec.make(handler)` of `@stint/client-effect` builds a codec from the
+ * Encodes the input of an endpoint and decodes its results. `PromiseCodec.make(handler)` from `@stint/client-effect` builds a codec from the
  * Schemas of a handler; codecs for other validation libraries can implement the same interface.
  */
 import type { Problem } from "./CallError.ts"

@@ -1,5 +1,5 @@
 /**
- * The types of an endpoint, derived from the type of its handler. A `Handler` of `@stint/worker` fits, and so does any object with the same
+ * The types of an endpoint, derived from the type of its handler. A `Handler` from `@stint/worker` fits, and so does any object with the same
  * members.
  */
 

@@ -1,5 +1,5 @@
 /**
- * The state of the platform at the moment of a scrape: queues, workers, and the platform's own process. The values are read only at a scrape, so a
+ * The platform's state at the moment of a scrape: queues, workers, and the platform's own process. The values are read only at a scrape, so a
  * deleted endpoint is missing from the next one.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"

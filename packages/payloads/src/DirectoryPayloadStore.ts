@@ -6,7 +6,7 @@
  *   FOLDER/.parts/UUID  --sync, rename, sync of the folders--> FOLDER/a/key.of/an-object
  * ```
  *
- * An object appears under its key only when it is complete and on disk. Opening the folder removes the incomplete files that a crash has
+ * An object appears under its key only when it is complete and on disk. Opening the folder removes the incomplete files that a crash
  * left behind.
  */
 import * as Effect from "effect/Effect"
