@@ -26,7 +26,7 @@ const built = <Value extends string | null>(record: Record<string, Value>): Reco
     ])
   )
 
-/** `engines` of the packages, which their tests run on. apps/cli/src/NodeVersion.ts has the reasons. */
+/** The packages' `engines`, which their tests run on. apps/cli/src/NodeVersion.ts has the reasons. */
 const NODE = "^22.19.0 || >=24"
 
 /** Packages that must have the user's version, because two copies do not recognize each other's values or types. */

@@ -240,7 +240,7 @@ class PageRun implements AsyncDisposable {
     }
     let value: unknown
     try {
-      // A command may first print something on stderr, such as the id of its job.
+      // A command may first print something on stderr, such as its job's id.
       value = JSON.parse(this.#output.replace(/^(?![{[]).*\n/gm, (line) => /^[\s}\]]/.test(line) ? line : ""))
     } catch {
       throw new Failed(`The page shows JSON. The output:\n${this.#output}`)

@@ -19,7 +19,7 @@ export interface PlainHandler extends SchemaHandler {
   readonly error: Schema.ConstraintCodec<unknown, unknown>
 }
 
-/** The input of an endpoint. */
+/** An endpoint's input. */
 export type InputOf<H extends SchemaHandler> = H["input"]["Type"]
 
 /** The result of `runSync` and `result`. */

@@ -1,5 +1,5 @@
 /**
- * The settings of a client: the platform's URL, the request headers and the timeouts.
+ * A client's settings: the platform's URL, the request headers and the timeouts.
  */
 import type { Decoders } from "./protocol/DriverProtocol.ts"
 

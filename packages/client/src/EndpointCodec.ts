@@ -9,7 +9,7 @@ export type CodecResult<Value> = { readonly value: Value } | { readonly problems
 
 /** The codec of one endpoint. */
 export interface EndpointCodec<in Input, out Output, out Chunk> {
-  /** The name of the endpoint, unless the caller passes another name. */
+  /** The endpoint's name, unless the caller passes another name. */
   readonly name: string
   /** Encodes an input as a JSON value. Problems reject the call with `Invalid`; nothing is sent. */
   readonly input: (input: Input) => Promise<CodecResult<unknown>>

@@ -4,8 +4,8 @@
  *
  * ```
  *   JobsAuthorization, OpenAiAuthorization    caller     the operation's own scope (jobScopeOf), for the endpoint in the URL
- *   BulkAuthorization                         manager    changes to jobs, limited to the endpoints of the key; reads: viewer
- *   ViewerAuthorization                       viewer     the state of the endpoints of the key
+ *   BulkAuthorization                         manager    changes to jobs, limited to the key's endpoints; reads: viewer
+ *   ViewerAuthorization                       viewer     the state of the key's endpoints
  *   ControlAuthorization                      operator   every endpoint
  *   KeysAuthorization                         owner      the platform itself: keys, the audit log, backups
  *   WorkerAuthorization                       worker     worker keys, for the endpoint in the URL

@@ -63,7 +63,7 @@ export interface Options {
 
 /** Options for one download. */
 export interface FileOptions extends Options {
-  /** The name of the file, which is also made safe and unique. Default: derived from the server's response or the URL. */
+  /** The file's name, also made safe and unique. Default: derived from the server's response or the URL. */
   readonly name?: string
 }
 

@@ -12,7 +12,7 @@ import { join, resolve } from "node:path"
 import { TotalSizeExceeded, WriteFailed } from "./DownloadError.ts"
 import { split } from "./SafeName.ts"
 
-/** The limits for the files of a job. */
+/** The limits for a job's files. */
 export interface FolderLimits {
   /** Bytes. */
   readonly maxTotalBytes: number

@@ -71,7 +71,7 @@ describe("forbidden addresses", () => {
     return disguise([...bytes.slice(0, parts - 1), last].map((part, index) => radix(part, radixes[index]!)).join("."))
   })
 
-  it.effect("forbids every address of a forbidden range in any spelling", () =>
+  it.effect("forbids every address in a forbidden range, in any spelling", () =>
     Effect.gen(function*() {
       const http = yield* GuardedHttp.GuardedHttp
       const { seen } = yield* attempts

@@ -101,7 +101,7 @@ const make = Effect.gen(function*() {
   return PlatformGauges.of({ take })
 })
 
-/** Reads the state of the platform. */
+/** Reads the platform's state. */
 export class PlatformGauges extends Context.Service<PlatformGauges, {
   /** Returns a context whose metric registry contains the gauges. */
   readonly take: Effect.Effect<Context.Context<never>, StoreError>

@@ -34,7 +34,7 @@ import { PayloadKey, PayloadStore } from "./PayloadStore.ts"
 /** Which payloads move to the store, and the limits. */
 export interface Options {
   /**
-   * The platform's name in the store, which is the first segment of all its keys. Platforms that share a store need different names. The
+   * The platform's name in the store: the first segment of all its keys. Platforms that share a store need different names. The
    * name of a platform must not change. The sweep removes all objects under this name that belong to no job.
    */
   readonly owner: string

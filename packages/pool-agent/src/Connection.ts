@@ -156,7 +156,7 @@ const EARLIER_RUNS = 10
 export const runsBefore = (before: Connection | undefined, { run }: AgentReport): ReadonlyArray<string> =>
   before === undefined ? [] : before.run === run ? before.earlierRuns : [...before.earlierRuns, before.run].slice(-EARLIER_RUNS)
 
-/** Why an agent may not join again, or take over its connection after a restart; undefined if it may. */
+/** Why an agent cannot join again, or take over its connection after a restart; undefined if it can. */
 export const refusalOfJoin = (
   { earlierRuns, instance, name, number, run }: Connection,
   report: AgentReport

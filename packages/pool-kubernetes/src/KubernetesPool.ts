@@ -5,7 +5,7 @@
  *   start: pod created --> scheduled, image pulled, running --> handle
  * ```
  *
- * `PodBody` describes what a pod may not do, `PodTable` how the pool detects changes, `PodState` what they mean, and
+ * `PodBody` describes what a pod cannot do, `PodTable` how the pool detects changes, `PodState` what they mean, and
  * `WorkerPod` what happens until a pod is removed. The pool finds the pods of a killed platform by their label; there are no
  * records.
  */

@@ -53,7 +53,7 @@ const hintOf = (endpoint: string, reason: string, message: string): string => {
   return `Correct the command, the image or the volumes of endpoint ${endpoint}.`
 }
 
-/** The progress of the start of a worker's pod. */
+/** The progress of starting a worker's pod. */
 export const startOf = (pod: Pod, endpoint: string): Start => {
   const { name } = pod.metadata
   const state = stateOf(pod)

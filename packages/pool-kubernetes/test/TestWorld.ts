@@ -32,7 +32,7 @@ export const until = <A>(what: string, look: () => A | undefined) =>
     }
   })
 
-/** The variables of a worker. */
+/** A worker's variables. */
 export const variablesOf = (worker: WorkerId) =>
   workerEnvironment({
     baseUrl: "http://127.0.0.1:4600",

@@ -28,7 +28,7 @@ const remove = (folder: string): Effect.Effect<void> => {
   )
 }
 
-/** Removes the folders of a job when it ends. */
+/** Removes a job's folders when it ends. */
 export const middleware: JobMiddleware.JobMiddleware = JobMiddleware.make((next, job) =>
   Effect.ensuring(
     next(job),

@@ -1,5 +1,5 @@
 /**
- * The platform's secrets: encrypted in the store, decrypted in the memory of this process.
+ * The platform's secrets: encrypted in the store, decrypted in this process's memory.
  *
  * ```
  *   set --encrypt--> SecretStore           start --decrypt all--> memory

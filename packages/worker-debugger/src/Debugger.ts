@@ -18,7 +18,7 @@
  * ```
  *
  * The report also contains the fields of {@link Options.fields}. Names and structure are the same as in RunPod's SDK. All times are milliseconds
- * from the start of the job.
+ * from the job's start.
  *
  * | end of the job | destination of the report |
  * |---|---|
@@ -72,7 +72,7 @@ export interface Options<R = never> {
   readonly systemInfo?: Effect.Effect<SystemInfo.SystemInfo>
 }
 
-/** Milliseconds since the start of this process. */
+/** Milliseconds since this process's start. */
 const sinceStart = (): number => Math.round(performance.now() * 1_000) / 1_000
 
 /** Whether the value becomes a JSON object, so that a key can be added. */

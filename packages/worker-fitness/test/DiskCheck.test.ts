@@ -31,7 +31,7 @@ describe("the check \"disk\"", () => {
   it.effect("fails when the file system does not respond", () =>
     Effect.gen(function*() {
       expect(yield* reason(DiskCheck.check({ minimumPercent: 10, path: "/no such folder" })))
-        .toMatch(/^the file system of \/no such folder does not answer: ENOENT/)
+        .toMatch(/^the file system of \/no such folder does not respond: ENOENT/)
     }))
 
   it.effect.skipIf(!existsSync("/proc/self"))("passes on a file system without a size", () =>

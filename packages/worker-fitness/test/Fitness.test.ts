@@ -137,7 +137,7 @@ describe("the variables of the checks", () => {
       expect(yield* run("cuda_version")).toBe(`${withGpu}/nvidia-smi ended with exit code 9: asked`)
     }).pipe(Effect.provideService(SystemFiles, small)))
 
-  it.live("do not affect the address of the network check, which is the platform's address", () =>
+  it.live("do not affect the network check, which uses the platform's address", () =>
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make()
       for (const url of [stub.url, stub.url.replace("127.0.0.1", "localhost")]) {

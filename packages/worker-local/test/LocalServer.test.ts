@@ -468,7 +468,7 @@ describe("each row of the local API", () => {
 
 // docs/spec/local-test-mode.md#local-api
 describe("the documentation of the local API", () => {
-  it.live("GET / returns one page with the server's address in its curl lines, which loads nothing else", () =>
+  it.live("GET / returns one self-contained page with the server's address in its curl lines", () =>
     Effect.gen(function*() {
       const api = yield* serve(echo)
       const response = yield* api.call("GET", "/")

@@ -1,5 +1,5 @@
 /**
- * Why an upload failed. No reason contains a secret, or the error of the storage's client, which contains the key's id and the signed request.
+ * Why an upload failed. No reason contains a secret, or the storage client's error, which contains the key's id and the signed request.
  */
 import * as Schema from "effect/Schema"
 

@@ -322,7 +322,7 @@ describe("a response from the storage", () => {
       "a web site that returns 200 for everything",
       { status: 200, body: "<html>hello</html>" },
       { _tag: "Rejected" },
-      /one of a web site\?/
+      /may belong to a web site\./
     ],
     ["no room", {
       status: 507,

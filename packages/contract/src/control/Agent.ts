@@ -35,7 +35,7 @@ export const MAX_REPORT_BYTES = 1024 * 1024
 /** How long `changes` waits, in milliseconds. */
 export const CHANGES_WAIT_MILLIS = 3_000
 
-/** The name of an agent: 1 to 63 letters, digits, `.`, `-` or `_`, starting with a letter or a digit, as in a host name. */
+/** An agent's name: 1 to 63 letters, digits, `.`, `-` or `_`, starting with a letter or a digit, as in a host name. */
 export const AgentName = Schema.String.check(
   Schema.isPattern(/^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/, {
     message: "an agent's name is 1 to 63 letters, digits, ., - or _, and starts with a letter or a digit"
@@ -128,7 +128,7 @@ export const AgentReport = Schema.Struct({
   capacity: AgentCapacity,
   supports: SupportedSources,
   volumes: VolumeNames,
-  /** The labels of the machine. Agents of earlier versions send none. */
+  /** The machine's labels. Agents of earlier versions send none. */
   labels: Labels.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   /** Whether an operator has drained this machine. The agent stores this. */
   isDrained: Schema.Boolean,
@@ -196,7 +196,7 @@ export const Agent = Schema.Struct({
   supports: SupportedSources,
   /** The names of its volumes. */
   volumes: VolumeNames,
-  /** The labels of its machine. */
+  /** Its machine's labels. */
   labels: Labels,
   /** The id of its key. */
   key: Schema.String,

@@ -44,7 +44,7 @@ export const AlertMessage = Schema.Struct({
   resolvedAt: Schema.optionalKey(Schema.Int),
   /** A firing alert is repeated after this time. */
   repeatSeconds: Schema.Int,
-  /** The address of the platform. */
+  /** The platform's address. */
   platform: Schema.String
 })
 export type AlertMessage = typeof AlertMessage.Type

@@ -39,7 +39,7 @@ export type AuditResult = typeof AuditResult.Type
 /** The status of an operation whose caller disconnected before it ended. */
 export const CALLER_GONE = 499
 
-/** An audited operation. It never contains a key, the value of a secret, or the input of a job. */
+/** An audited operation. It never contains a key, the value of a secret, or a job's input. */
 export const AuditEntry = Schema.Struct({
   /** Increases with each entry. */
   id: Schema.Int,

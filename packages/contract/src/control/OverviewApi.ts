@@ -28,7 +28,7 @@ export class ViewerAuthorization extends HttpApiMiddleware.Service<ViewerAuthori
   { security, error: [Unauthorized, Forbidden] }
 ) {}
 
-/** The state of a worker. `unhealthy`: it fails to start or does not work. `throttled`: there is no capacity for it. */
+/** A worker's state. `unhealthy`: it fails to start or does not work. `throttled`: there is no capacity for it. */
 const WorkerState = Schema.Literals(["initializing", "idle", "running", "draining", "unhealthy", "throttled"])
 
 const Count = Schema.Natural

@@ -1,5 +1,5 @@
 /**
- * The events of a platform, as one stream: `GET /api/v1/events` (docs/operations/alerts.md#follow-what-happens).
+ * A platform's events, as one stream: `GET /api/v1/events` (docs/operations/alerts.md#follow-what-happens).
  *
  * Events are never stored. The server keeps the newest ones in memory while there are readers, so that a reader whose connection was lost can
  * continue. A reader that is too slow or was disconnected for too long receives `missed` instead of the events that it missed.

@@ -69,7 +69,7 @@ export const WaitBreakdown = Schema.Struct({
   millis: Schema.Int,
   /** The parts in one sentence, such as `3 ms until its worker was requested, 640 ms for the worker to start, 19 ms to be taken`. */
   words: Schema.String,
-  /** In order; their sum is `millis`. Empty if the start of the worker is unknown. */
+  /** In order; their sum is `millis`. Empty if the worker's start is unknown. */
   parts: Schema.Array(WaitPart),
   /** True when the worker started in a standby process (`STINT_SPARE_WORKERS`). */
   standby: Schema.optionalKey(Schema.Boolean),

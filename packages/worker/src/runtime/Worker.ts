@@ -63,7 +63,7 @@ export interface Options<out Middleware extends ReadonlyArray<JobMiddleware.Any>
 /** Why a worker did not start. */
 export type StartError = WorkerConfig.WorkerConfigError | LocalMode.LocalModeError | LocalTestError | ConfigError
 
-/** The layers of a worker, from the last that is built to the first. */
+/** A worker's layers, in reverse build order. */
 const compose = <R, Middleware extends ReadonlyArray<JobMiddleware.Any>, Loaded, Needs>(
   handler: Runnable<R>,
   options: Options<Middleware>,
@@ -167,7 +167,7 @@ const onSignals = Effect.gen(function*() {
   }
 })
 
-/** Runs the worker until it has shut down completely. Returns the exit code of the process. */
+/** Runs the worker until it has shut down completely. Returns the process's exit code. */
 const program = <A, E>(worker: Layer.Layer<A, E, Services>): Effect.Effect<number, E, Services> =>
   Effect.scoped(Effect.gen(function*() {
     const { endpoint, identity, platform } = yield* WorkerConfig.WorkerConfig
