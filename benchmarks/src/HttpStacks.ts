@@ -13,8 +13,8 @@ import { freePort, PEERS, startRedis } from "./Peers.ts"
 import { OUTPUT } from "./SubjectProcess.ts"
 
 /**
- * What the load generator calls: `run` responds once the job is stored, `runsync` with the result of a no-op, and `pipeline` with the result
- * of three steps.
+ * The operations that the load generator calls: `run` responds once the job is stored, `runsync` with the result of a no-op, and `pipeline` with the
+ * result of three steps.
  */
 export type Operation = "run" | "runsync" | "pipeline"
 

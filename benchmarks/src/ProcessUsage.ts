@@ -10,7 +10,7 @@ const TICKS_A_SECOND = setting("CLK_TCK")
 const PAGE = setting("PAGESIZE")
 
 export interface ProcessUsage {
-  /** CPU time of all threads since the start of the process. */
+  /** CPU time of all threads since the process's start. */
   readonly seconds: number
   /** Resident memory, in MiB. */
   readonly memory: number

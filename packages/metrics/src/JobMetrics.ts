@@ -36,11 +36,11 @@ const RETURN_REASONS: { readonly [tag in JobMachineEvent["_tag"]]?: string } = {
 const submitted = Metric.counter("stint_jobs_submitted_total", { description: "Jobs that were stored.", incremental: true })
 const ended = Metric.counter("stint_jobs_ended_total", { description: "Jobs that ended, by status.", incremental: true })
 const returned = Metric.counter("stint_jobs_returned_total", {
-  description: "Attempts that ended with the job's return to the queue, by reason.",
+  description: "Attempts after which the job returned to the queue, by reason.",
   incremental: true
 })
 const wait = Metric.histogram("stint_job_wait_seconds", {
-  description: "The time that a job was ready before a worker took it, for each attempt.",
+  description: "How long a job was ready before a worker took it, for each attempt.",
   boundaries: LIFETIME_SECONDS
 })
 const execution = Metric.histogram("stint_job_execution_seconds", {
@@ -48,7 +48,7 @@ const execution = Metric.histogram("stint_job_execution_seconds", {
   boundaries: LIFETIME_SECONDS
 })
 const storeSeconds = Metric.histogram("stint_store_operation_seconds", {
-  description: "The time of a store operation, with its commit.",
+  description: "The duration of a store operation, including its commit.",
   boundaries: STORE_SECONDS
 })
 const storeFailures = Metric.counter("stint_store_failures_total", {

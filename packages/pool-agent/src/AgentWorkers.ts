@@ -37,7 +37,7 @@ interface Worker {
   exit: WorkerExit | undefined
   cpuMs: number | undefined
   readonly reserved: Reservation | undefined
-  /** What the platform has requested for it. */
+  /** The platform's request for it. */
   asked: "drain" | "kill" | undefined
   starting: Fiber.Fiber<void> | undefined
 }
@@ -71,7 +71,7 @@ export const make = Effect.fnUntraced(function*(options: {
   const pool = yield* WorkerPool
   const output = yield* AgentOutput
   const codes = Option.getOrUndefined(yield* Effect.serviceOption(CodeTransfer))
-  // A scope of its own, so that workers run until the finalizers that the caller adds later have ended.
+  // A separate scope, so that workers run until the finalizers that the caller adds later have ended.
   const scope = yield* Effect.acquireRelease(Scope.make(), Scope.close)
   const workers = new Map<string, Worker>()
   let turn = 0

@@ -9,7 +9,7 @@ import type { EndpointSource } from "@stint/contract/Endpoint"
 import { type Labels, labelText } from "@stint/contract/Placement"
 import type { StartRequest } from "@stint/pool/WorkerPool"
 
-/** What a worker needs of its machine. */
+/** A worker's requirements for its machine. */
 export interface Needs {
   readonly endpoint: string
   readonly type: EndpointSource["type"]
@@ -72,7 +72,7 @@ export const obstacleOf = (needs: Needs, machine: Machine): string | undefined =
   const { capacity, endpoints, isDraining, supports, volumes, workers } = machine
   if (isDraining) return "is being drained"
   if (endpoints !== "all" && !endpoints.includes(needs.endpoint)) return "has a key that does not permit this endpoint"
-  if (!supports.includes(needs.type)) return `cannot start workers of the source "${needs.type}"`
+  if (!supports.includes(needs.type)) return `cannot start workers with the source "${needs.type}"`
   if (needs.needsFiles) return "does not have the files of this handler (deploy it, so that it has a release)"
   if (needs.needsModel) return "does not have the platform's cache of models"
   const missing = needs.volumes.find((volume) => !volumes.includes(volume))

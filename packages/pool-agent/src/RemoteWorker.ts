@@ -27,7 +27,7 @@ import { toError } from "./StartFailure.ts"
 /** How many lines may wait for the sink. The agent keeps the others. */
 const MAX_PENDING = 1_000
 
-/** What the caller of a start or an adoption provides. */
+/** The input of a start or an adoption. */
 export interface Owner {
   readonly variables: StartRequest["variables"]
   readonly mask?: StartRequest["mask"]
@@ -42,7 +42,7 @@ export interface RemoteWorker {
   /** Completes when the worker runs. */
   readonly started: Effect.Effect<void, PoolError>
   readonly handle: WorkerHandle
-  /** What the agent should do. */
+  /** The order for the agent. */
   readonly order: () => AgentOrder
   /** The hash of the frozen code that the agent needs to start it; undefined once it runs. */
   readonly code: () => string | undefined

@@ -72,7 +72,7 @@ const layerScripted: Layer.Layer<WorkerPool | MemoryWorkerPool.Faults> = Layer.e
   })
 ).pipe(Layer.provideMerge(MemoryWorkerPool.layer(runScripted, ["handler", "command", "container"])))
 
-/** What the network between an agent and the platform does. */
+/** The faults of the network between an agent and the platform. */
 export interface Network {
   /** Requests do not arrive. */
   isCut: boolean

@@ -10,7 +10,7 @@
  *               |  kill, or the scope closes: stopped immediately
  * ```
  *
- * A new pool implements this service and must pass the `suite` of `@stint/pool/testing`.
+ * A new pool implements this service and must pass the `suite` from `@stint/pool/testing`.
  */
 import type { Endpoint, EndpointSource, ResolvedEndpoint } from "@stint/contract/Endpoint"
 import type { EndpointId, WorkerId } from "@stint/contract/Ids"
@@ -70,7 +70,7 @@ export interface WorkerHandle {
   readonly cpuMillis?: Effect.Effect<number | undefined>
 }
 
-/** What a worker occupies of its machine: the limits of its container. */
+/** A worker's reservation on its machine: its container's limits. */
 export interface Reservation {
   readonly gpus: number | "all"
   readonly cpus: number
@@ -92,7 +92,7 @@ export interface OrphanedWorker {
   readonly endpoint: EndpointId
   /** Whether it was running when the pool started. */
   readonly isRunning: boolean
-  /** What it occupies of its machine, if the pool knows it. */
+  /** Its reservation on its machine, if the pool knows it. */
   readonly reserved?: Reservation | undefined
   /**
    * Adopts the worker. Its output continues, and `exit` completes with `Lost` when it has ended, at once if it is not running. Closing the scope

@@ -21,7 +21,7 @@ describe("the check \"disk\"", () => {
         DiskCheck.check({ minimumPercent: Math.ceil(percent) + 1, setting: "PLATFORM_MIN_DISK_PERCENT" })
       )
       const [, free, required, where] =
-        /^(\d+\.\d) % of the disk is free and (\d+) % is required \(PLATFORM_MIN_DISK_PERCENT\); \d+\.\d of \d+\.\d GB at (.*)$/
+        /^(\d+\.\d) % of the disk is free, but (\d+) % is required \(PLATFORM_MIN_DISK_PERCENT\); \d+\.\d of \d+\.\d GB at (.*)$/
           .exec(message ?? "") ?? []
       expect(Math.abs(Number(free) - percent)).toBeLessThan(2)
       expect(required).toBe(String(Math.ceil(percent) + 1))

@@ -62,8 +62,8 @@ export const EndpointSource = Schema.Union([
     /** The folder of the program's files: relative paths refer to it. Default: the platform's working directory. */
     directory: Schema.optionalKey(Schema.NonEmptyString),
     /**
-     * The working directory that all workers share, relative to `directory`. Default: each worker has a folder of its own, with links to the
-     * entries of `directory`, which is removed with the worker.
+     * The working directory that all workers share, relative to `directory`. Default: a separate folder for each worker, with links to the entries
+     * of `directory`. It is removed with the worker.
      */
     cwd: Schema.optionalKey(Schema.NonEmptyString),
     volumes: Schema.optionalKey(ProcessVolumes)
@@ -199,12 +199,12 @@ const MIN_FOREIGN_LEASE_MILLIS = 3_000
 /** How many jobs with the same key may run at the same time (docs/spec/endpoints.md#concurrency-keys). */
 const Concurrency = Schema.Struct({
   /**
-   * `input` or `input.PATH`: the value of the input is the job's key, for example `input.customer`. Any other text is the key of all jobs of
+   * `input` or `input.PATH`: the value of the input is the job's key, for example `input.customer`. Any other string is the key of all jobs of
    * the endpoint.
    */
   key: Schema.String.check(
     Schema.isPattern(/^(?!input\.?$|input\..*\.$|input\.(?:.*\.)?\.)[^\p{Cc}]{1,200}$|^input$/u, {
-      message: "Expected a path such as input.customer, or a text that is the key of all jobs"
+      message: "Expected a path such as input.customer, or a string that is the key of all jobs"
     })
   ),
   /** The maximum number of running jobs with the same key. */
@@ -267,7 +267,7 @@ export const EndpointSpec = Schema.Struct({
   /** The rate limit for each key, per kind of operation. Default: no limit. A key's own limit applies as well. */
   rateLimit: Schema.optionalKey(RateLimit),
   /**
-   * The model that the workers use. The platform downloads it once for all workers of its machine, and starts no worker before the download is
+   * The model that the workers use. The platform downloads it once for all workers on its machine, and starts no worker before the download is
    * complete. The workers receive `HF_HOME`, `HF_HUB_CACHE` and `HF_HUB_OFFLINE=1`, unless `env` sets them. Default: none.
    */
   model: Schema.optionalKey(ModelReference),

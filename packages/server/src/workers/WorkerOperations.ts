@@ -205,7 +205,7 @@ const make = Effect.gen(function*() {
   )
   const chunkRemedy = remedyFor("Yield smaller chunks.", "STINT_LIMIT_CHUNK", false, limits)
   const splitRemedy = remedyFor(
-    "Only a text is split into several chunks. Yield smaller values.",
+    "Only a string is split into several chunks. Yield smaller values.",
     "STINT_LIMIT_CHUNK",
     false,
     limits
