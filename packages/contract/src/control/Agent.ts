@@ -60,7 +60,7 @@ export type AgentCapacity = typeof AgentCapacity.Type
 /** The types of sources whose workers a machine can start. */
 const SupportedSources = Schema.Array(Schema.Literals(["handler", "command", "container"])).check(Schema.isMaxLength(3))
 
-const VolumeNames = Schema.Array(Text(256)).check(Schema.isMaxLength(100))
+const VolumeNames = Schema.Array(PrintableText.check(Schema.isMaxLength(256))).check(Schema.isMaxLength(100))
 
 /** Why a worker could not be started. `reason` is the reason of the pool's error; `subject` is the error's path, volume or source. */
 export const AgentStartFailure = Schema.Struct({
@@ -114,7 +114,7 @@ export type AgentWorkerReport = typeof AgentWorkerReport.Type
 export const AgentReport = Schema.Struct({
   protocol: Schema.Int,
   /** The version of the agent's package. */
-  version: Text(100),
+  version: PrintableText.check(Schema.isMaxLength(100)),
   /** Identifies the agent's data folder. */
   instance: PrintableText.check(Schema.isBetweenLength(1, 64)),
   /** Identifies the agent's process. */
