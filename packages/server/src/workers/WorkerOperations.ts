@@ -32,7 +32,7 @@ import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import { AccessKeys, type WorkerIdentity } from "../auth/AccessKeys.ts"
 import { discardBody } from "../http/BodyReader.ts"
-import { json, trackedJson } from "../http/JsonResponse.ts"
+import { json, NOSNIFF, trackedJson } from "../http/JsonResponse.ts"
 import type { JsonPart } from "../http/JsonScanner.ts"
 import { Limits, remedyFor } from "../http/Limits.ts"
 import { excerpt } from "../http/ProblemJson.ts"
@@ -86,9 +86,9 @@ const isJobId = Schema.is(JobId)
 
 const isWorkerId = Schema.is(WorkerId)
 
-const noContent = HttpServerResponse.empty({ status: 204 })
+const noContent = HttpServerResponse.empty({ status: 204, headers: NOSNIFF })
 /** Sets content-length, because otherwise Node sends an empty body with chunked encoding. */
-const accepted = HttpServerResponse.empty({ status: 200, headers: { "content-length": "0" } })
+const accepted = HttpServerResponse.empty({ status: 200, headers: { "content-length": "0", ...NOSNIFF } })
 
 /** Maximum number of jobs in one batch take. */
 const MAX_BATCH = 1_000
