@@ -37,8 +37,8 @@ const RETURN_REASONS: { readonly [tag in JobMachineEvent["_tag"]]?: string } = {
 type Labels = Readonly<Record<string, string>>
 
 /**
- * One metric per series. `Metric.withAttributes` would derive the labels and the key of the series again at each change: a submission makes two
- * changes, and their CPU time fell from 24 to 5 µs of 1,080 (a lone `/run` on a busy machine).
+ * One metric per series. `Metric.withAttributes` would derive the labels and the key of the series again at each change: the two changes of a
+ * submission would take 0.5 instead of 0.13 µs in a loop.
  */
 const counter = (id: string, description: string) => (attributes: Labels) =>
   Metric.counter(id, { description, incremental: true, attributes })

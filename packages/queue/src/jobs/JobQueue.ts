@@ -275,6 +275,7 @@ const make = Effect.gen(function*() {
     }
   }
 
+  // Without generators: see docs/decisions/0014-fast-path.md#few-steps.
   const submit = (submission: Submission) =>
     Effect.uninterruptible(Effect.suspend((): ReturnType<JobQueue["Service"]["submit"]> => {
       const { endpoint, keyQuota, owner } = submission

@@ -142,7 +142,7 @@ const makeIdentify = (rejectKey: RejectKey) =>
 
 type Identify = Effect.Success<ReturnType<typeof makeIdentify>>
 
-/** A caller's call behind its guard. */
+/** A caller's call behind its guard. The guards of frequent calls have no generators: see docs/decisions/0014-fast-path.md#few-steps. */
 type Guarded<A, E, R> = Effect.Effect<
   A,
   E | Unauthorized | Forbidden | EndpointNotFound | Unavailable | TooManyRequests,

@@ -28,7 +28,7 @@ const make = Effect.gen(function*() {
 
   const jobIdHeader = (job: JobHead) => ({ [JOB_ID_HEADER]: job.id })
 
-  /** Stores the job and responds at once. */
+  /** Stores the job and responds at once. Without generators: see docs/decisions/0014-fast-path.md#few-steps. */
   const run = (endpoint: Endpoint, submitter: Submitter, request: HttpServerRequest.HttpServerRequest) =>
     Effect.map(
       Effect.flatMap(
