@@ -8,8 +8,7 @@
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { JobId, MAX_WORKER_ID, WorkerId } from "@stint/contract/Ids"
 import { jsonNull } from "@stint/contract/Json"
-import type { JobNotFound } from "@stint/contract/Problem"
-import { Conflict, InvalidRequest, problemMembers, type Unavailable } from "@stint/contract/Problem"
+import { Conflict, InvalidRequest, type JobNotFound, problemMembers, type Unavailable } from "@stint/contract/Problem"
 import {
   JobChunk,
   JobDone,
