@@ -19,6 +19,7 @@ import { BatchStore } from "@stint/store/BatchStore"
 import type { JobMachineEvent } from "@stint/store/JobMachine"
 import type { JobHead } from "@stint/store/JobRecord"
 import { type ApplyResult, JobStore } from "@stint/store/JobStore"
+import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -33,38 +34,42 @@ const RETURN_REASONS: { readonly [tag in JobMachineEvent["_tag"]]?: string } = {
   Return: "worker_exit"
 }
 
-const submitted = Metric.counter("stint_jobs_submitted_total", { description: "Jobs that were stored.", incremental: true })
-const ended = Metric.counter("stint_jobs_ended_total", { description: "Jobs that ended, by status.", incremental: true })
-const returned = Metric.counter("stint_jobs_returned_total", {
-  description: "Attempts after which the job returned to the queue, by reason.",
-  incremental: true
-})
-const wait = Metric.histogram("stint_job_wait_seconds", {
-  description: "How long a job was ready before a worker took it, for each attempt.",
-  boundaries: LIFETIME_SECONDS
-})
-const execution = Metric.histogram("stint_job_execution_seconds", {
-  description: "The time between the last take of a job and its end.",
-  boundaries: LIFETIME_SECONDS
-})
-const storeSeconds = Metric.histogram("stint_store_operation_seconds", {
-  description: "The duration of a store operation, including its commit.",
-  boundaries: STORE_SECONDS
-})
-const storeFailures = Metric.counter("stint_store_failures_total", {
-  description: "Store operations that failed.",
-  incremental: true
-})
+type Labels = Readonly<Record<string, string>>
 
-/** The series of one endpoint. Looking them up by their labels at each change would cost more than changing their values. */
+/**
+ * One metric per series. `Metric.withAttributes` would derive the labels and the key of the series again at each change: the two changes of a
+ * submission would take 0.5 instead of 0.13 µs in a loop.
+ */
+const counter = (id: string, description: string) => (attributes: Labels) =>
+  Metric.counter(id, { description, incremental: true, attributes })
+const histogram = (id: string, description: string, boundaries: ReadonlyArray<number>) => (attributes: Labels) =>
+  Metric.histogram(id, { description, boundaries, attributes })
+
+const submitted = counter("stint_jobs_submitted_total", "Jobs that were stored.")
+const ended = counter("stint_jobs_ended_total", "Jobs that ended, by status.")
+const returned = counter("stint_jobs_returned_total", "Attempts after which the job returned to the queue, by reason.")
+const wait = histogram(
+  "stint_job_wait_seconds",
+  "How long a job was ready before a worker took it, for each attempt.",
+  LIFETIME_SECONDS
+)
+const execution = histogram(
+  "stint_job_execution_seconds",
+  "The time between the last take of a job and its end.",
+  LIFETIME_SECONDS
+)
+const storeSeconds = histogram("stint_store_operation_seconds", "The duration of a store operation, including its commit.", STORE_SECONDS)
+const storeFailures = counter("stint_store_failures_total", "Store operations that failed.")
+
+/** The series of one endpoint. */
 const seriesOf = (endpoint: string) => {
   const labels = { endpoint }
   return {
-    submitted: Metric.withAttributes(submitted, labels),
-    wait: Metric.withAttributes(wait, labels),
-    execution: Metric.withAttributes(execution, labels),
-    ended: new Map(JobStatus.literals.map((status) => [status, Metric.withAttributes(ended, { ...labels, status })])),
-    returned: (reason: string) => Metric.withAttributes(returned, { ...labels, reason })
+    submitted: submitted(labels),
+    wait: wait(labels),
+    execution: execution(labels),
+    ended: new Map(JobStatus.literals.map((status) => [status, ended({ ...labels, status })])),
+    returned: (reason: string) => returned({ ...labels, reason })
   }
 }
 
@@ -110,19 +115,22 @@ const make = Effect.gen(function*() {
     call: (...args: Args) => Effect.Effect<A, E>,
     read: (result: A, ...args: Args) => void
   ) => {
-    const seconds = Metric.withAttributes(storeSeconds, { operation })
-    const failures = Metric.withAttributes(storeFailures, { operation })
+    const seconds = storeSeconds({ operation })
+    const failures = storeFailures({ operation })
     return (...args: Args): Effect.Effect<A, E> =>
       Effect.suspend(() => {
         const begun = performance.now()
-        return Effect.mapEager(
-          Effect.tapError(call(...args), () => Effect.sync(() => failures.updateUnsafe(1, context))),
-          (result) => {
+        return Effect.matchCauseEffect(call(...args), {
+          onFailure: (cause) => {
+            if (Cause.hasFails(cause)) failures.updateUnsafe(1, context)
+            return Effect.failCause(cause)
+          },
+          onSuccess: (result) => {
             seconds.updateUnsafe((performance.now() - begun) / 1_000, context)
             read(result, ...args)
-            return result
+            return Effect.succeed(result)
           }
-        )
+        })
       })
   }
 
