@@ -58,7 +58,11 @@ const execution = histogram(
   "The time between the last take of a job and its end.",
   LIFETIME_SECONDS
 )
-const storeSeconds = histogram("stint_store_operation_seconds", "The duration of a store operation, including its commit.", STORE_SECONDS)
+const storeSeconds = histogram(
+  "stint_store_operation_seconds",
+  "The duration of a store operation, including its commit.",
+  STORE_SECONDS
+)
 const storeFailures = counter("stint_store_failures_total", "Store operations that failed.")
 
 /** The series of one endpoint. */
