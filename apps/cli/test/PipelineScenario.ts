@@ -18,7 +18,7 @@ import { startDatabase } from "./SharedDatabase.ts"
 const CONFIG = ["serve", "--config", join(FIXTURES, "pipelines.config.ts")]
 
 /** A limit for waits that only a broken platform reaches. Milliseconds. */
-const GENEROUS = 120_000
+const GENEROUS = 300_000
 
 /** How many runs are open at any time. */
 export const OPEN_RUNS = 40
@@ -38,7 +38,7 @@ export const endOf = (platform: PlatformProcess, endpoint: string, id: string): 
   until(`job ${id} of ${endpoint} to end`, async () => {
     const job = await platform.job(endpoint, id).catch(() => undefined)
     return job !== undefined && isEnded(job) ? job : undefined
-  }, 4 * GENEROUS)
+  }, 2 * GENEROUS)
 
 const settledIn = (rows: ReadonlyArray<ReadonlyArray<unknown>>): ReadonlyMap<string, number> =>
   new Map(rows.map(([run, path, at]) => [`${String(run)} ${String(path)}`, Number(at)]))

@@ -23,7 +23,7 @@ export interface Ended {
 const REQUEST_MILLIS = 120_000
 
 /** How long a platform may take to start on a busy machine. Milliseconds. */
-const START_MILLIS = 120_000
+const START_MILLIS = 300_000
 
 /** Polls until `look` returns a value. Fails after `limitMs` with an error that contains `what`. */
 export const until = async <A>(
