@@ -18,6 +18,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
+import type * as Scope from "effect/Scope"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -39,37 +40,51 @@ const runQueue = RunQueue.layer.pipe(Layer.provideMerge(JobQueue.layer), Layer.p
 
 const memory = Layer.merge(MemoryJobStore.layer, EndpointStore.layerMemory)
 
-/** A node with its own connection to a new database. */
+/** The nodes of a test. */
+interface Nodes {
+  /** The node that the worker calls. */
+  readonly worker: Context.Context<RunQueue.RunQueue | JobStore>
+  /** The node that receives the events. */
+  readonly sender: Context.Context<RunQueue.RunQueue>
+}
+
+/** One node for both. */
+const alone = (worker: Nodes["worker"]): Nodes => ({ worker, sender: worker })
+
+/** The stores of a new database. */
 const postgres = Effect.acquireRelease(
   Effect.promise(() => startDatabase()),
   (database) => Effect.promise(() => database[Symbol.asyncDispose]())
 ).pipe(Effect.map(({ url }) => Postgres.layer({ url: Redacted.make(url) })))
 
-/** `worker`: the node that the worker calls. `sender`: the node that receives the events. */
-const STORES = [
+const sqlite = Sqlite.layer({ file: join(folder, "stint.db"), durability: "D1" })
+
+const STORES: ReadonlyArray<{
+  readonly name: string
+  readonly races: number
+  readonly skipped: string | undefined
+  readonly open: Effect.Effect<Nodes, never, Scope.Scope>
+}> = [
   {
     name: "memory",
     races: 10_000,
     skipped: undefined,
-    open: Effect.map(Layer.build(runQueue.pipe(Layer.provideMerge(memory))), (node) => ({ worker: node, sender: node }))
+    open: Effect.map(Layer.build(runQueue.pipe(Layer.provideMerge(memory))), alone)
   },
   {
     name: "SQLite",
     races: 10_000,
     skipped: undefined,
-    open: Effect.map(
-      Layer.build(runQueue.pipe(Layer.provideMerge(Sqlite.layer({ file: join(folder, "stint.db"), durability: "D1" })))),
-      (node) => ({ worker: node, sender: node })
-    )
+    open: Effect.map(Effect.orDie(Layer.build(runQueue.pipe(Layer.provideMerge(sqlite)))), alone)
   },
   {
     name: "PostgreSQL, at two nodes",
     races: SeededRandom.chaosMinutes() === undefined ? 2_000 : 10_000,
     skipped: missing,
-    open: Effect.flatMap(postgres, (stores) => {
+    open: Effect.orDie(Effect.flatMap(postgres, (stores) => {
       const node = Layer.build(runQueue.pipe(Layer.provideMerge(stores)))
       return Effect.all({ worker: node, sender: node })
-    })
+    }))
   }
 ]
 
