@@ -69,7 +69,7 @@ const STORES: ReadonlyArray<{
     name: "memory",
     races: 10_000,
     skipped: undefined,
-    open: Effect.map(Layer.build(runQueue.pipe(Layer.provideMerge(memory))), alone)
+    open: Effect.map(Effect.orDie(Layer.build(runQueue.pipe(Layer.provideMerge(memory)))), alone)
   },
   {
     name: "SQLite",
