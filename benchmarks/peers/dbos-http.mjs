@@ -3,8 +3,8 @@
  * Argument: the URL of the database.
  */
 import { DBOS } from "@dbos-inc/dbos-sdk"
-import { serveOperation } from "../src/subjects/OperationServer.ts"
 import { OUTPUT } from "../src/SubjectProcess.ts"
+import { serveOperation } from "../src/subjects/OperationServer.ts"
 
 const pipeline = DBOS.registerWorkflow(async () => {
   const { n } = await DBOS.runStep(async () => ({ n: 1 }), { name: "first" })

@@ -60,10 +60,16 @@ describe.each([{ name: "memory", world: memory }, { name: "SQLite", world: sqlit
     const run: Parameters<typeof endsAlike<Effect.Services<ReturnType<typeof host.start>>>>[2] = (program) =>
       Effect.runPromise(Effect.scoped(Effect.provide(program, Layer.provideMerge(world(), quiet))))
 
-    it("R14: ends alike when its worker is killed at random records, and its journal is consistent", () =>
-      endsAlike(host, runs, run), 600_000)
+    it(
+      "R14: ends alike when its worker is killed at random records, and its journal is consistent",
+      () => endsAlike(host, runs, run),
+      600_000
+    )
 
-    it("R14: undoes everything that it has done when a caller cancels it at a random record", () =>
-      undoesAll(host, runs, run), 600_000)
+    it(
+      "R14: undoes everything that it has done when a caller cancels it at a random record",
+      () => undoesAll(host, runs, run),
+      600_000
+    )
   }
 )

@@ -83,18 +83,10 @@ export const start = Effect.fnUntraced(function*(
 
   /** An entry as the server returns it: the end of a job has the job's output. */
   const toEntry = Effect.fnUntraced(function*({ at, body, kind, n, path }: RunEntry) {
-    const parsed = body === null ? undefined : parse(body)
     const job = kind === "end" && memberOf({ body }, "status") === "COMPLETED" ? memberOf({ body }, "job") : undefined
     const output = job === undefined ? null : (yield* queue.get(ids.jobs, job)).output
-    return {
-      path,
-      kind,
-      n,
-      at,
-      ...(parsed === undefined
-        ? {}
-        : { body: output === null || typeof parsed !== "object" ? parsed : { ...parsed, output: parse(output) } })
-    }
+    const text = body === null || output === null ? body : `${body.slice(0, -1)},"output":${output}}`
+    return { path, kind, n, at, ...(text === null ? {} : { body: parse(text) }) }
   })
 
   const journalOf = (endpoint: EndpointId) =>

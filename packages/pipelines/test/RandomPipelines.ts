@@ -19,7 +19,13 @@ import type { PipelineTest } from "../src/testing/index.ts"
 
 /** A node, with what happens in it. `fails`: how many of its attempts fail. */
 type Shape =
-  | { readonly kind: "step" | "run"; readonly fails: number; readonly retry: number; readonly undo: boolean; readonly seconds: number }
+  | {
+    readonly kind: "step" | "run"
+    readonly fails: number
+    readonly retry: number
+    readonly undo: boolean
+    readonly seconds: number
+  }
   | { readonly kind: "sleep"; readonly seconds: number }
   | { readonly kind: "wait"; readonly seconds: number; readonly eventAt: number; readonly hasDefault: boolean }
   | { readonly kind: "all" | "branch"; readonly parts: ReadonlyArray<ReadonlyArray<Shape>> }
@@ -40,7 +46,10 @@ const { shapes } = FastCheck.letrec<{ shapes: ReadonlyArray<Shape>; shape: Shape
     { depthSize: "small", withCrossShrink: true },
     FastCheck.record({
       kind: FastCheck.constantFrom("step" as const, "run" as const),
-      fails: FastCheck.oneof({ arbitrary: FastCheck.constant(0), weight: 4 }, { arbitrary: FastCheck.integer({ min: 1, max: 3 }), weight: 1 }),
+      fails: FastCheck.oneof({ arbitrary: FastCheck.constant(0), weight: 4 }, {
+        arbitrary: FastCheck.integer({ min: 1, max: 3 }),
+        weight: 1
+      }),
       retry: FastCheck.nat(2),
       undo: FastCheck.boolean(),
       seconds
@@ -95,7 +104,9 @@ const makeWorld = () => {
 type World = ReturnType<typeof makeWorld>
 
 /** The pipeline of the jobs. Its output is `n + 1`, unless it fails. */
-export const Job = Pipeline.make("job", { input: Schema.Struct({ n: Schema.Number, fails: Schema.Boolean, seconds: Schema.Number }) })
+export const Job = Pipeline.make("job", {
+  input: Schema.Struct({ n: Schema.Number, fails: Schema.Boolean, seconds: Schema.Number })
+})
   .sleep("nap", ({ input }) => `${input.seconds} seconds`)
   .select(({ input }) => input)
   .step("work", ({ fails, n }) => {
@@ -139,8 +150,8 @@ const add = (start: AnyBuilder, all: ReadonlyArray<Shape>, world: World, names: 
       }
       case "run":
         builder = untyped(
-          untyped(builder.select((_, n) => ({ n, fails: shape.fails > 1, seconds: shape.seconds })))
-            .run(name, untyped(Job) as never, { retry: shape.retry, ...(shape.undo ? { undo } : {}) } as never)
+          builder.select((_, n) => ({ n, fails: shape.fails > 1, seconds: shape.seconds }))
+            .run(name, Job, { retry: shape.retry, ...(shape.undo ? { undo } : {}) })
         )
         break
       case "sleep":
@@ -169,15 +180,15 @@ const add = (start: AnyBuilder, all: ReadonlyArray<Shape>, world: World, names: 
       }
       case "jobs":
         builder = untyped(
-          untyped(
-            builder.select((_, n) =>
-              Array.from({ length: shape.items }, (_value, index) => ({
-                n: n + index,
-                fails: index === shape.failing,
-                seconds: shape.seconds * (1 + index % 2)
-              }))
-            ).forEach(name, Job, { concurrency: shape.concurrency, ...(shape.undo ? { undo } : {}) })
-          ).select((_, list) => (list as unknown as ReadonlyArray<number>).length)
+          builder.select((_, n) =>
+            Array.from({ length: shape.items }, (_value, index) => ({
+              n: n + index,
+              fails: index === shape.failing,
+              seconds: shape.seconds * (1 + index % 2)
+            }))
+          )
+            .forEach(name, Job, { concurrency: shape.concurrency, ...(shape.undo ? { undo } : {}) })
+            .select((_, list) => list.length)
         )
         break
       case "all":
@@ -270,9 +281,9 @@ const runRandom = Effect.fnUntraced(function*<R>(
       now++
       yield* TestClock.adjust("1 second")
     }
-    return expect.fail(`The run has not ended after ${LONGEST} s: ${
-      JSON.stringify(run.entries().map(({ kind, path }) => `${kind} ${path}`))
-    }`)
+    return expect.fail(
+      `The run has not ended after ${LONGEST} s: ${JSON.stringify(run.entries().map(({ kind, path }) => `${kind} ${path}`))}`
+    )
   }))
   const result = yield* Effect.raceFirst(run.result, Fiber.join(clock))
   clock.interruptUnsafe()

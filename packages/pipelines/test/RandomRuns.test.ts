@@ -25,9 +25,15 @@ const provided = (program: Effect.Effect<void, never, Scope.Scope>): Promise<voi
 const runs = Number(process.env["STINT_PROPERTY_RUNS"] ?? 20)
 
 describe("a random pipeline that fails, waits and is undone", () => {
-  it("ends alike when its worker is killed at random records, and its journal is consistent", () =>
-    endsAlike(memory, runs, provided), 600_000)
+  it(
+    "ends alike when its worker is killed at random records, and its journal is consistent",
+    () => endsAlike(memory, runs, provided),
+    600_000
+  )
 
-  it("undoes everything that it has done when a caller cancels it at a random record", () =>
-    undoesAll(memory, runs, provided), 600_000)
+  it(
+    "undoes everything that it has done when a caller cancels it at a random record",
+    () => undoesAll(memory, runs, provided),
+    600_000
+  )
 })
