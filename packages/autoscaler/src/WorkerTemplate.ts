@@ -64,3 +64,12 @@ export const targetOf = Effect.fnUntraced(function*(
   const previous = templateOf({ ...before.settings, createdAt, release: before.number }, before.code?.hash, secrets)
   return { endpoint, current, previous, canary }
 })
+
+/** The memory limit of the workers with this fingerprint, in bytes; undefined if they have none or run an earlier release. */
+export const memoryLimitOf = (
+  { canary, current, previous }: EndpointTarget,
+  fingerprint: string | undefined
+): number | undefined => {
+  const source = [current, previous, canary].find((one) => one?.fingerprint === fingerprint)?.endpoint.source
+  return source === undefined || source.type === "external" ? undefined : source.memoryBytes
+}

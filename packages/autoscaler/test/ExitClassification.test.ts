@@ -75,7 +75,14 @@ describe("ExitClassification", () => {
   it("mentions memory only when the exit suggests that it ran out", () => {
     assert.strictEqual(describeExit("w-1", exited(143)), "Worker w-1 exited with code 143 (128 + 15: signal SIGTERM).")
     assert.include(describeExit("w-1", killed("SIGKILL")), "If you did not kill it, the operating system may have")
-    assert.include(describeExit("w-1", killed("SIGKILL", true)), "It was out of memory")
+    assert.strictEqual(
+      describeExit("w-1", killed("SIGKILL", true)),
+      "Worker w-1 was killed by signal SIGKILL. It was out of memory. Give it more, or fewer jobs at once."
+    )
+    assert.include(
+      describeExit("w-1", killed("SIGKILL", true), 96 * 1024 ** 2),
+      "It was out of memory. Its limit is 96 MiB. Give it more"
+    )
     assert.include(describeExit("w-1", exited(134, ["FATAL ERROR: JavaScript heap out of memory"])), "It ran out of memory")
     assert.include(
       describeExit("w-1", killed("SIGTRAP")),

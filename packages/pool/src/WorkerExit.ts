@@ -1,7 +1,7 @@
 /**
  * Describes how a worker exited.
  */
-
+import * as ByteSize from "effect/ByteSize"
 import { reportsOutOfMemory } from "./OutOfMemory.ts"
 
 /** An exit, as observed by the pool. `log` contains the worker's last lines (see `LogTail`). */
@@ -35,9 +35,14 @@ const SIGNALS: Readonly<Record<number, string>> = {
 export const signalOf = (code: number): string | undefined => SIGNALS[code - 128]
 
 /** A hint about the likely cause, as a sentence with a leading space; empty when there is none. */
-const hint = (exit: WorkerExit): string => {
+const hint = (exit: WorkerExit, memoryBytes: number | undefined): string => {
   if (exit._tag === "Lost") return ""
-  if (exit._tag === "Killed" && exit.outOfMemory) return " It was out of memory: give it more, or fewer jobs at once."
+  if (exit._tag === "Killed" && exit.outOfMemory) {
+    const limit = memoryBytes === undefined
+      ? ""
+      : ` Its limit is ${ByteSize.format(ByteSize.bytes(memoryBytes), { system: "binary" })}.`
+    return ` It was out of memory.${limit} Give it more, or fewer jobs at once.`
+  }
   if (exit.log.some(reportsOutOfMemory)) return " It ran out of memory: give it more, or fewer jobs at once."
   const signal = exit._tag === "Killed" ? exit.signal : signalOf(exit.code)
   if (signal === "SIGKILL") return " If you did not kill it, the operating system may have, because memory ran out."
@@ -47,16 +52,16 @@ const hint = (exit: WorkerExit): string => {
   return ""
 }
 
-/** One or two sentences that describe the exit. */
-export const describeExit = (worker: string, exit: WorkerExit): string => {
+/** Some sentences that describe the exit. `memoryBytes`: the worker's memory limit, if it has one. */
+export const describeExit = (worker: string, exit: WorkerExit, memoryBytes?: number): string => {
   switch (exit._tag) {
     case "Exited": {
       const signal = signalOf(exit.code)
       const meaning = signal === undefined ? "" : ` (128 + ${exit.code - 128}: signal ${signal})`
-      return `Worker ${worker} exited with code ${exit.code}${meaning}.${hint(exit)}`
+      return `Worker ${worker} exited with code ${exit.code}${meaning}.${hint(exit, memoryBytes)}`
     }
     case "Killed":
-      return `Worker ${worker} was killed by signal ${exit.signal}.${hint(exit)}`
+      return `Worker ${worker} was killed by signal ${exit.signal}.${hint(exit, memoryBytes)}`
     case "Lost":
       return `Worker ${worker} is gone: ${exit.reason}`
   }
