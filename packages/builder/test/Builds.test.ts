@@ -251,7 +251,7 @@ describe("builds", () => {
         })
     ))
 
-  it.live("explain an image for another machine, a full disk and an unknown failure", () =>
+  it.live("explain an image for another machine, a full disk, a killed program and an unknown failure", () =>
     Effect.gen(function*() {
       const reasonWith = (engine: Engine) =>
         Effect.gen(function*() {
@@ -273,6 +273,14 @@ describe("builds", () => {
       assert.include(
         yield* reasonWith({ script: ["echo 'Error: write /var/lib/x: no space left on device' >&2", "exit 125"] }),
         "The disk is full (Error: write /var/lib/x: no space left on device). Free space"
+      )
+      assert.match(
+        yield* reasonWith({ script: ["echo 'STEP 2/3'", "kill -KILL $$"] }),
+        /^The engine's build was killed \(STEP 2\/3.*\)\. Another program ended it, or memory ran out/
+      )
+      assert.include(
+        yield* reasonWith({ script: ["exit 137"] }),
+        "The engine's build was killed. Another program ended it, or memory ran out"
       )
       assert.include(yield* reasonWith({ script: ["echo boom", "exit 3"] }), "The engine's build failed with exit code 3: boom")
     }))
