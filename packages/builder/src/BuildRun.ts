@@ -156,7 +156,7 @@ const explain = (
     )
   }
   return failed(
-    `The engine's build failed with ${signal === undefined ? `exit code ${code}` : `signal ${signal}`}: ${last}`,
+    `The engine's build failed with ${signal === undefined ? `exit code ${code}` : `signal ${signal}`}${last === "" ? "" : ` (${last})`}.`,
     "The build's log has all of its output."
   )
 }

@@ -282,7 +282,7 @@ describe("builds", () => {
         yield* reasonWith({ script: ["exit 137"] }),
         "The engine's build was killed. Another program ended it, or memory ran out"
       )
-      assert.include(yield* reasonWith({ script: ["echo boom", "exit 3"] }), "The engine's build failed with exit code 3: boom")
+      assert.include(yield* reasonWith({ script: ["echo boom", "exit 3"] }), "The engine's build failed with exit code 3 (boom).")
     }))
 
   it.live("end their programs when they are cancelled or take too long", () =>

@@ -67,9 +67,28 @@ export const describeExit = (worker: string, exit: WorkerExit, memoryBytes?: num
   }
 }
 
+const OUTPUT = "Its last output:"
+const END_OF_OUTPUT = "(end of output)"
+
 /**
  * A sentence, followed by the worker's last lines if there are any. Another sentence can be appended. The first line is complete without the
- * others, because summaries show only the first line.
+ * others, because summaries show one of them at most.
  */
 export const withLastOutput = (text: string, log: ReadonlyArray<string>): string =>
-  log.length === 0 ? text : `${text}\nIts last output:\n${log.map((line) => `  ${line}\n`).join("")}(end of output)`
+  log.length === 0 ? text : `${text}\n${OUTPUT}\n${log.map((line) => `  ${line}\n`).join("")}${END_OF_OUTPUT}`
+
+/** A line with the message of an uncaught error, as Node (`Error: no model`) and Python (`ModuleNotFoundError: No module`) print it. */
+const ERROR_LINE = /^\s*(?:Uncaught )?[\w$.]*(?:Error|Exception)\b.*:/
+
+/**
+ * The first line of a text that {@link withLastOutput} may have made, and the line of the output that most likely says why the worker ended: its
+ * last error message, or else its last line.
+ */
+export const summaryOfExit = (text: string): string => {
+  const [first = "", heading, ...rest] = text.split("\n")
+  if (heading !== OUTPUT) return first
+  const end = rest.indexOf(END_OF_OUTPUT)
+  const output = (end === -1 ? rest : rest.slice(0, end)).filter((line) => line.trim() !== "")
+  const line = output.findLast((line) => ERROR_LINE.test(line)) ?? output.at(-1)
+  return line === undefined ? first : `${first} It printed: ${line.trim()}`
+}
