@@ -66,10 +66,8 @@ export const targetOf = Effect.fnUntraced(function*(
 })
 
 /** The memory limit of the workers with this fingerprint, in bytes; undefined if they have none or run an earlier release. */
-export const memoryLimitOf = (
-  { canary, current, previous }: EndpointTarget,
-  fingerprint: string | undefined
-): number | undefined => {
-  const source = [current, previous, canary].find((one) => one?.fingerprint === fingerprint)?.endpoint.source
+export const memoryLimitOf = (target: EndpointTarget | undefined, fingerprint: string): number | undefined => {
+  const source = [target?.current, target?.previous, target?.canary].find((one) => one?.fingerprint === fingerprint)?.endpoint
+    .source
   return source === undefined || source.type === "external" ? undefined : source.memoryBytes
 }

@@ -124,7 +124,16 @@ describe("summaryOfExit", () => {
 
   it("adds the last error message that the worker printed, or else its last line", () => {
     assert.strictEqual(
-      summary("/models.ts:3", "throw new Error(`no model at ${path}`)", "      ^", "", "Error: no model at /models", "    at load (/models.ts:3:9)", "", "Node.js v26"),
+      summary(
+        "/models.ts:3",
+        "throw new Error(`no model at ${path}`)",
+        "      ^",
+        "",
+        "Error: no model at /models",
+        "    at load (/models.ts:3:9)",
+        "",
+        "Node.js v26"
+      ),
       "It exited with code 1. It printed: Error: no model at /models"
     )
     assert.strictEqual(
