@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import type { Endpoint } from "@stint/contract/Endpoint"
 import * as Effect from "effect/Effect"
 import { spawn } from "node:child_process"
+import { once } from "node:events"
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import * as WorkerCgroups from "../src/WorkerCgroups.ts"
@@ -43,12 +44,14 @@ const command = (file: string, limits: WorkerCgroups.WorkerLimits): Endpoint["so
 const read = (...path: ReadonlyArray<string>) => readFileSync(join(...path), "utf8").trim()
 
 describe("control groups of version 2", () => {
-  it("limit a worker and its children, after the platform has left the group that is to be divided", () => {
+  it("limit a worker and its children, after the platform has left the group that is to be divided", async () => {
     const { files, own } = fake()
-    const child = spawn("sleep", ["100"], { stdio: "ignore" })
+    const shell = spawn("sh", ["-c", "sleep 100 & echo started; wait"], { stdio: ["ignore", "pipe", "ignore"], detached: true })
+    const pid = shell.pid ?? 0
     try {
+      await once(shell.stdout, "data")
       const groups = WorkerCgroups.make("/data", () => false, files)
-      assert.isUndefined(groups.limit("w-1", child.pid ?? 0, { cpus: 1.5, memoryBytes: 64 * MIB, pids: 50 }))
+      assert.isUndefined(groups.limit("w-1", pid, { cpus: 1.5, memoryBytes: 64 * MIB, pids: 50 }))
       assert.strictEqual(read(own, "stint-platform/cgroup.procs"), String(process.pid))
       assert.strictEqual(read(own, "cgroup.subtree_control"), "+cpu +memory +pids")
       const workers = readdirSync(own).find((name) => /^stint-[0-9a-f]{12}$/.test(name)) ?? ""
@@ -56,7 +59,8 @@ describe("control groups of version 2", () => {
       const worker = join(own, workers, "w-1")
       assert.deepStrictEqual(
         ["cpu.max", "memory.max", "memory.oom.group", "pids.max", "cgroup.procs"].map((file) => read(worker, file)),
-        ["150000 100000", String(64 * MIB), "1", "50", String(child.pid)]
+        // An ordinary file contains only the last process that was written to it.
+        ["150000 100000", String(64 * MIB), "1", "50", read("/proc", String(pid), "task", String(pid), "children")]
       )
       assert.isFalse(groups.ranOutOfMemory("w-1"))
       writeFileSync(join(worker, "memory.events"), "low 0\nmax 7\noom 1\noom_kill 0\n")
@@ -64,7 +68,7 @@ describe("control groups of version 2", () => {
       writeFileSync(join(worker, "memory.events"), "low 0\nmax 7\noom 1\noom_kill 2\n")
       assert.isTrue(groups.ranOutOfMemory("w-1"))
     } finally {
-      child.kill("SIGKILL")
+      process.kill(-pid, "SIGKILL")
     }
   })
 
@@ -140,6 +144,7 @@ describe.skipIf(cannot !== "")(`limits that the kernel enforces${cannot}`, () =>
         const mark = fresh("forks")
         const forks = script(`
         import { spawn } from "node:child_process"
+import { once } from "node:events"
         let started = 0
         for (let count = 0; count < 60; count += 1) {
           const child = spawn("sleep", ["100"], { stdio: "ignore" })
