@@ -223,7 +223,7 @@ describe("builds", () => {
           const { reason } = yield* ended(builds, second)
           assert.include(yield* logOf(builds, second.number), "npm: [secret npm-token]")
           assert.notInclude(yield* logOf(builds, second.number), "another-value")
-          assert.include(reason ?? "", "exit code 3: npm: [secret npm-token]")
+          assert.include(reason ?? "", "exit code 3 (npm: [secret npm-token])")
         })
     ))
 
