@@ -283,8 +283,12 @@ export const make = (dataDir: string, isRecorded: (worker: string) => boolean, f
         )
       ),
     remove: Effect.fnUntraced(function*(worker) {
-      for (const group of groupsOf(worker)) {
+      for (const { folder, version } of found.parents) {
+        const group = join(folder, name, worker)
+        if (!existsSync(group)) continue
         for (let tries = 0; tries < TRIES && !isGone(group); tries += 1) yield* Effect.sleep("50 millis")
+        // Without workers, nothing remains in version 1. systemd removes the groups of version 2 with the service.
+        if (version === 1) isGone(join(folder, name))
       }
     })
   }
