@@ -7,7 +7,7 @@
 import type { AgentCapacity } from "@stint/contract/Agent"
 import type { EndpointSource } from "@stint/contract/Endpoint"
 import { type Labels, labelText } from "@stint/contract/Placement"
-import type { StartRequest } from "@stint/pool/WorkerPool"
+import { reservationOf, type StartRequest } from "@stint/pool/WorkerPool"
 
 /** A worker's requirements for its machine. */
 export interface Needs {
@@ -36,13 +36,10 @@ export const needsOf = ({ code, endpoint, model }: Pick<StartRequest, "code" | "
     needsModel: model !== undefined,
     labels: endpoint.placement?.labels ?? {}
   }
-  if (source.type === "container") {
-    const { cpus = 0, gpus = 0, memoryBytes = 0 } = source
-    // The operator of each machine decides which volumes its engine mounts.
-    return { ...common, volumes: [], gpus, cpus, memoryBytes }
-  }
-  const volumes = source.type === "external" ? [] : source.volumes ?? []
-  return { ...common, volumes: volumes.map((volume) => volume.source), gpus: 0, cpus: 0, memoryBytes: 0 }
+  const { cpus, gpus, memoryBytes } = reservationOf(source) ?? { cpus: 0, gpus: 0, memoryBytes: 0 }
+  // The operator of each machine decides which volumes its engine mounts.
+  const volumes = source.type === "external" || source.type === "container" ? [] : source.volumes ?? []
+  return { ...common, volumes: volumes.map((volume) => volume.source), gpus, cpus, memoryBytes }
 }
 
 /** A connected agent. */

@@ -84,6 +84,19 @@ const TICK_MILLIS = 10
 /** The maximum number of processes to read, so that a worker with many of them does not delay the platform. */
 const MAX_COUNTED = 200
 
+/** The running children of a process. Empty without `/proc`. */
+const childrenOf = (pid: number): ReadonlyArray<number> =>
+  (read(`/proc/${pid}/task/${pid}/children`) ?? "").split(" ").filter((child) => child !== "").map(Number)
+
+/** A process and its running descendants, at most {@link MAX_COUNTED} of them. Empty for a process that has exited, and without `/proc`. */
+export const descendantsOf = (pid: number): ReadonlyArray<number> => {
+  if (stat(pid) === undefined) return []
+  const found = [pid]
+  // The list grows during the loop.
+  for (const one of found) found.push(...childrenOf(one).slice(0, MAX_COUNTED - found.length))
+  return found
+}
+
 /**
  * The CPU time of a process in milliseconds, including its running children and the ended children that it has waited for. Reads only these
  * processes, and at most {@link MAX_COUNTED} of them. Undefined without `/proc`, and for a process that has exited.
@@ -97,8 +110,7 @@ export const cpuMillisOf = (pid: number): number | undefined => {
     if (text === undefined) continue
     const times = text.slice(text.lastIndexOf(")") + 2).split(" ").slice(11, 15)
     ticks = times.reduce((sum, time) => sum + Number(time), ticks ?? 0)
-    const children = (read(`/proc/${one}/task/${one}/children`) ?? "").split(" ").filter((child) => child !== "").map(Number)
-    found.push(...children.slice(0, MAX_COUNTED - found.length))
+    found.push(...childrenOf(one).slice(0, MAX_COUNTED - found.length))
   }
   return ticks === undefined ? undefined : ticks * TICK_MILLIS
 }

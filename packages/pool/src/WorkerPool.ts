@@ -70,7 +70,7 @@ export interface WorkerHandle {
   readonly cpuMillis?: Effect.Effect<number | undefined>
 }
 
-/** A worker's reservation on its machine: its container's limits. */
+/** A worker's reservation on its machine: its limits. */
 export interface Reservation {
   readonly gpus: number | "all"
   readonly cpus: number
@@ -79,8 +79,9 @@ export interface Reservation {
 
 /** The reservation of a worker with this source; undefined if the source sets no limits. */
 export const reservationOf = (source: EndpointSource): Reservation | undefined => {
-  if (source.type !== "container") return undefined
-  const { cpus, gpus, memoryBytes } = source
+  if (source.type === "external") return undefined
+  const { cpus, memoryBytes } = source
+  const gpus = source.type === "container" ? source.gpus : undefined
   return cpus === undefined && gpus === undefined && memoryBytes === undefined
     ? undefined
     : { gpus: gpus ?? 0, cpus: cpus ?? 0, memoryBytes: memoryBytes ?? 0 }

@@ -45,17 +45,33 @@ const ProcessVolume = Schema.Struct({
 /** A process has only one variable for the folder of a volume. */
 const ProcessVolumes = Schema.Array(ProcessVolume).check(Schema.isMaxLength(1))
 
+/** What one worker may use of its machine, with all its processes. */
+const limits = {
+  /** The CPU time that a worker may use, in CPUs. Default: no limit. */
+  cpus: Schema.optionalKey(Schema.Finite.check(Schema.isBetween({ minimum: 0.01, maximum: 4_096 }))),
+  /** The memory that a worker may use, in bytes, excluding swap. With a container's `/tmp`. Default: no limit. */
+  memoryBytes: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 8 * 1024 ** 2, maximum: 2 ** 50 }))),
+  /** The number of processes and threads of a worker. Default: 1,024 in a container, no limit otherwise. */
+  pids: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 8, maximum: 1_000_000 })))
+}
+
 /**
  * The program that the endpoint's workers run.
  *
  * - `handler`: a TypeScript or JavaScript file that calls `serverless.start`. The platform runs it with Node.
  * - `command`: any program that implements the worker protocol, for example a Python worker.
+ *   The limits of these two are enforced where the platform can create control groups (docs/operations/security.md#limits-of-processes).
  * - `container`: an image whose program implements the worker protocol. Docker or Podman runs it on the platform's machine
  *   (docs/operations/containers.md).
  * - `external`: the platform starts no workers. Operators start them with the variables of `stint worker-env`.
  */
 export const EndpointSource = Schema.Union([
-  Schema.Struct({ type: Schema.tag("handler"), file: Schema.NonEmptyString, volumes: Schema.optionalKey(ProcessVolumes) }),
+  Schema.Struct({
+    type: Schema.tag("handler"),
+    file: Schema.NonEmptyString,
+    ...limits,
+    volumes: Schema.optionalKey(ProcessVolumes)
+  }),
   Schema.Struct({
     type: Schema.tag("command"),
     command: Schema.NonEmptyArray(Schema.NonEmptyString),
@@ -66,6 +82,7 @@ export const EndpointSource = Schema.Union([
      * of `directory`. It is removed with the worker.
      */
     cwd: Schema.optionalKey(Schema.NonEmptyString),
+    ...limits,
     volumes: Schema.optionalKey(ProcessVolumes)
   }),
   Schema.Struct({
@@ -76,12 +93,7 @@ export const EndpointSource = Schema.Union([
     ),
     /** The arguments of the image's ENTRYPOINT. Default: its CMD. */
     command: Schema.optionalKey(Schema.NonEmptyArray(Schema.String)),
-    /** The CPU time that a worker may use, in CPUs. Default: no limit. */
-    cpus: Schema.optionalKey(Schema.Finite.check(Schema.isBetween({ minimum: 0.01, maximum: 4_096 }))),
-    /** The memory that a worker may use, in bytes, including its `/tmp` and excluding swap. Default: no limit. */
-    memoryBytes: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 8 * 1024 ** 2, maximum: 2 ** 50 }))),
-    /** The number of processes and threads of a worker. Default: 1,024. */
-    pids: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 8, maximum: 1_000_000 }))),
+    ...limits,
     /** The number of GPUs that a worker receives, or `all`. Default: none. */
     gpus: Schema.optionalKey(Schema.Union([
       Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 64 })),
