@@ -88,7 +88,7 @@ const adopt = ({ folders, log, pipes, records }: Dependencies, record: WorkerRec
         if (isRunning(record)) ProcessTable.signal(record.pid, "SIGTERM")
       }),
       kill: killed,
-      cpuMillis: Effect.sync(() => isRunning(record) ? ProcessTable.cpuMillisOf(record.pid) : undefined)
+      resources: Effect.sync(() => isRunning(record) ? ProcessTable.resourcesOf(record.pid) : undefined)
     }
     yield* Effect.addFinalizer(() =>
       Effect.andThen(

@@ -85,6 +85,8 @@ interface Entry {
   release: number | undefined
   /** The version of its SDK, as its heartbeats say; undefined before the first one. */
   version: string | undefined
+  /** The memory that it and its children occupy, as its pool last measured it; undefined when it is unknown. */
+  memoryBytes: number | undefined
 }
 
 /**
@@ -208,10 +210,14 @@ export class WorkerRegistry extends Context.Service<WorkerRegistry, {
   readonly labelled: (endpoint: EndpointId, worker: string, release: number) => void
   /** A heartbeat of the worker named the version of its SDK. Ignored for a worker that the registry does not know. */
   readonly versioned: (endpoint: EndpointId, worker: string, version: string) => void
+  /** The memory that the worker occupies; undefined when it is unknown. Ignored for a worker that the registry does not know. */
+  readonly measured: (endpoint: EndpointId, worker: string, memoryBytes: number | undefined) => void
   /** The release that the worker runs; undefined when it is unknown. */
   readonly releaseOf: (endpoint: EndpointId, worker: string) => number | undefined
   /** When a pool of this process started the worker, even after its exit; undefined if no longer remembered. */
   readonly startOf: (endpoint: EndpointId, worker: string) => Readonly<WorkerStarts.WorkerStart> | undefined
+  /** The remembered starts of workers by pools of this process, including workers that have exited. */
+  readonly starts: () => Iterable<{ readonly endpoint: EndpointId; readonly start: Readonly<WorkerStarts.WorkerStart> }>
   /** The shares and results of canaries. */
   readonly canaries: Canaries.Canaries
   /** When this registry was created. It does not know earlier starts. Milliseconds since 1970. */
@@ -320,7 +326,8 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           start: null,
           setup: null,
           release: undefined,
-          version: undefined
+          version: undefined,
+          memoryBytes: undefined
         }
         if (lost.has(keyOf(endpoint, worker))) markLost(entry)
         forgetIdle(workers)
@@ -394,6 +401,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
         ...(entry.released === null ? {} : { lastJob: entry.released.job }),
         ...(entry.release === undefined ? {} : { release: entry.release }),
         ...(entry.version === undefined ? {} : { version: entry.version }),
+        ...(entry.memoryBytes === undefined ? {} : { memoryBytes: entry.memoryBytes }),
         ...(entry.setup === null ? {} : {
           setup: { startedAt: Math.round(entry.setup.startedAt + offset), limitAt: Math.round(entry.setup.limitAt + offset) }
         })
@@ -580,8 +588,13 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
         const entry = endpoints.get(endpoint)?.get(worker)
         if (entry !== undefined) entry.version = version.slice(0, MAX_VERSION)
       },
+      measured: (endpoint, worker, memoryBytes) => {
+        const entry = endpoints.get(endpoint)?.get(worker)
+        if (entry !== undefined) entry.memoryBytes = memoryBytes
+      },
       releaseOf: (endpoint, worker) => endpoints.get(endpoint)?.get(worker)?.release,
       startOf: starts.find,
+      starts: starts.all,
       canaries: Canaries.make(),
       createdAt,
       attemptOf: (endpoint, worker, job) => attemptIn(endpoints.get(endpoint)?.get(worker), job),
