@@ -11,11 +11,11 @@ export const rateText = (value: number): string =>
 /** The smallest difference that is more than chance: three jobs in a minute. */
 const LEAST_DIFFERENCE = 0.05
 
-/** `empty in 4 min`, `grows by 2.1 /s`, or undefined when there is nothing to say. */
+/** `empty in 4 min`, `grows by 2.1 /s`, `steady`, or undefined when there is nothing to say. */
 export const forecastOf = (waiting: number, { arrivals, ended }: Pick<EndpointRates, "arrivals" | "ended">): string | undefined => {
   if (waiting === 0) return undefined
   const surplus = ended - arrivals
   if (surplus >= LEAST_DIFFERENCE) return `empty in ${duration(waiting / surplus * 1_000)}`
   if (surplus <= -LEAST_DIFFERENCE) return `grows by ${rateText(-surplus)} /s`
-  return arrivals === 0 && ended === 0 ? undefined : "neither grows nor shrinks"
+  return arrivals === 0 && ended === 0 ? undefined : "steady"
 }

@@ -5,7 +5,7 @@ import type { WorkerOverview } from "@stint/contract/OverviewApi"
 import { Link } from "@tanstack/react-router"
 import { permits } from "../api/Permissions.ts"
 import { useSession } from "../api/useSession.ts"
-import { bytes, count, shortId } from "../format/Format.ts"
+import { absolute, bytes, count, shortId } from "../format/Format.ts"
 import { WorkerStateBadge } from "../ui/Status.tsx"
 import { Id, Time } from "../ui/Text.tsx"
 import { WorkerActions } from "./WorkerActions.tsx"
@@ -74,9 +74,8 @@ const Row = ({ hasActions, isOfMany, one: { endpoint, worker } }: {
           ? <span className="zero" title="Its pool cannot measure it, or has not yet">unknown</span>
           : bytes(memoryBytes)}
       </td>
-      <td data-label="Heartbeat">{heartbeatAt === undefined ? <span className="zero">-</span> : <Time at={heartbeatAt} />}</td>
-      <td data-label="Last call">
-        <Time at={lastSeenAt} />
+      <td data-label="Heartbeat" title={`Last call ${absolute(lastSeenAt)}`}>
+        {heartbeatAt === undefined ? <span className="zero">-</span> : <Time at={heartbeatAt} />}
       </td>
       <td data-label="Since">
         <Time at={firstSeenAt} />
@@ -108,7 +107,6 @@ export const WorkerTable = ({ isOfMany = false, workers }: {
           <th scope="col">SDK</th>
           <th scope="col" className="number" title="The worker and its children, measured every ten seconds">Memory</th>
           <th scope="col">Heartbeat</th>
-          <th scope="col">Last call</th>
           <th scope="col">Since</th>
           {hasActions ? <th scope="col">Actions</th> : null}
         </tr>
