@@ -130,7 +130,12 @@ describe("the speed of the console", () => {
       }
     }
     const timer = setInterval(() => void submit(), 1_000 / ARRIVALS_PER_SECOND)
-    const measure = async (name: string, path: string, selector: string, use: (page: Page) => Promise<void>): Promise<Figures> => {
+    const measure = async (
+      name: string,
+      path: string,
+      selector: string,
+      use: (page: Page) => Promise<void>
+    ): Promise<Figures> => {
       const page = await browser.page(context)
       await browser.startTracing(page)
       await page.goto(platform.url + path, { waitUntil: "commit" })

@@ -25,10 +25,10 @@ import { type Column, EndpointSamples, KEPT, percentile, type Sample, STATES, ST
 import { JobCounters, type JobCounts } from "./JobMetrics.ts"
 
 /** The maximum number of endpoints with samples. Each takes 104 KB. An endpoint that has been idle for an hour has none. */
-export const MAX_SAMPLED = 200
+const MAX_SAMPLED = 200
 
 /** The maximum number of samples in a response. More are merged. */
-const MAX_POINTS = 180
+const MAX_POINTS = 120
 
 const MINUTE_MILLIS = 60_000
 const PER_MINUTE = MINUTE_MILLIS / STEP_MILLIS

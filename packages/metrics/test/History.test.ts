@@ -87,7 +87,7 @@ describe("the history of an endpoint", () => {
       yield* fail(yield* takeOne("ann"), "broken")
       yield* TestClock.adjust(2_100)
       assert.strictEqual(histories.since(), STEP_MILLIS)
-      const of = histories.of(endpoint.id, 15)
+      const of = histories.of(endpoint.id, 5)
       assert.deepStrictEqual(of.at, [STEP_MILLIS])
       assert.deepStrictEqual([of.waiting, of.running], [[1], [0]])
       assert.deepStrictEqual(of.oldest, [5_000])
@@ -102,7 +102,7 @@ describe("the history of an endpoint", () => {
 
       // The next sample has only what happened since.
       yield* TestClock.adjust(STEP_MILLIS)
-      const next = histories.of(endpoint.id, 15)
+      const next = histories.of(endpoint.id, 5)
       assert.deepStrictEqual([next.submitted, next.completed, next.failed], [[0.6, 0], [0.2, 0], [0.2, 0]])
       assert.deepStrictEqual([next.waits.p50[1], next.executions.p50[1]], [null, null])
       assert.deepStrictEqual([next.waiting, next.oldest], [[1, 1], [5_000, 10_000]])
@@ -117,7 +117,7 @@ describe("the history of an endpoint", () => {
       yield* TestClock.adjust(2 * STEP_MILLIS)
       yield* queue.retry(endpoint.id, job.id)
       yield* TestClock.adjust(STEP_MILLIS)
-      assert.deepStrictEqual(histories.of(endpoint.id, 15).waiting, [0, 0, 1])
+      assert.deepStrictEqual(histories.of(endpoint.id, 5).waiting, [0, 0, 1])
     }).pipe(Effect.provide(world())))
 
   it.effect("has the mean time of each part of the starts that ended in a sample", () =>
@@ -136,7 +136,7 @@ describe("the history of an endpoint", () => {
         if (worker === "w-1") yield* registry.removed(endpoint.id, worker)
       }
       yield* TestClock.adjust(2 * STEP_MILLIS)
-      const { starts } = histories.of(endpoint.id, 15)
+      const { starts } = histories.of(endpoint.id, 5)
       assert.deepStrictEqual(starts.count, [2, 0])
       assert.deepStrictEqual(
         [starts.create, starts.start, starts.setup, starts.prepare],
@@ -144,14 +144,14 @@ describe("the history of an endpoint", () => {
       )
     }).pipe(Effect.provide(world())))
 
-  it.effect("merges samples into at most 180, and keeps an hour", () =>
+  it.effect("merges samples into at most 120, and keeps an hour", () =>
     Effect.gen(function*() {
       const { endpoint, histories, submit } = yield* scenario
       yield* submit()
       yield* TestClock.adjust(70 * MINUTE)
       const hour = histories.of(endpoint.id, 60)
-      expect(hour.at.length).toBeGreaterThan(175)
-      expect(hour.at.length).toBeLessThanOrEqual(181)
+      expect(hour.at.length).toBeGreaterThan(118)
+      expect(hour.at.length).toBeLessThanOrEqual(121)
       expect((hour.at.at(-1) ?? 0) - (hour.at[0] ?? 0)).toBeGreaterThan(59 * MINUTE)
       expect(histories.of(endpoint.id, 5).at.length).toBe(60)
       // The groups keep their samples, so that a chart does not flicker.

@@ -203,7 +203,13 @@ describe("usage of workers", () => {
         const { endpoint } = yield* Scenario.make()
         const { watch } = yield* UsageMeter.UsageMeter
         let cpu: number | undefined
-        yield* watch({ endpoint: endpoint.id, worker: "w-1", gpus: 0, resources: Effect.sync(() => ({ cpuMillis: cpu, memoryBytes: undefined })), isReady: true })
+        yield* watch({
+          endpoint: endpoint.id,
+          worker: "w-1",
+          gpus: 0,
+          resources: Effect.sync(() => ({ cpuMillis: cpu, memoryBytes: undefined })),
+          isReady: true
+        })
         yield* flushed
         cpu = 3_600_000
         yield* flushed
@@ -296,7 +302,13 @@ describe("usage of workers", () => {
         let cpu = 0
         yield* registry.starting(endpoint.id, "w-1", 3)
         yield* Scope.provide(
-          watch({ endpoint: endpoint.id, worker: "w-1", gpus: 2, resources: Effect.sync(() => ({ cpuMillis: cpu, memoryBytes: undefined })), isReady: false }),
+          watch({
+            endpoint: endpoint.id,
+            worker: "w-1",
+            gpus: 2,
+            resources: Effect.sync(() => ({ cpuMillis: cpu, memoryBytes: undefined })),
+            isReady: false
+          }),
           life
         )
         cpu = 700

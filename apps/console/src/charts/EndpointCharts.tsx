@@ -126,6 +126,7 @@ const Charts = ({ history, minutes, releases }: {
         <TimeChart
           {...shared}
           title="Wait before a worker took the job"
+          empty="No worker has taken a job in this time."
           kind="lines"
           series={percentiles(history.waits)}
           format={duration}
@@ -134,6 +135,7 @@ const Charts = ({ history, minutes, releases }: {
         <TimeChart
           {...shared}
           title="Run time"
+          empty="No job has ended a run in this time."
           kind="lines"
           series={percentiles(history.executions)}
           format={duration}
@@ -142,6 +144,7 @@ const Charts = ({ history, minutes, releases }: {
         <TimeChart
           {...shared}
           title="Worker starts, by part"
+          empty="No worker has started in this time."
           kind="stack"
           series={withValues([
             { name: "Create", tone: 0, values: starts.create },

@@ -53,7 +53,12 @@ export const linePath = (at: ReadonlyArray<number>, values: Series["values"], sp
 }
 
 /** The paths of stacked series, the first one at the bottom. Equal neighbours are one rectangle. */
-export const stackPaths = (at: ReadonlyArray<number>, all: ReadonlyArray<Series>, span: Span, top: number): ReadonlyArray<string> => {
+export const stackPaths = (
+  at: ReadonlyArray<number>,
+  all: ReadonlyArray<Series>,
+  span: Span,
+  top: number
+): ReadonlyArray<string> => {
   const below = at.map(() => 0)
   return all.map(({ values }) => {
     let path = ""

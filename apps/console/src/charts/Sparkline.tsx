@@ -16,7 +16,9 @@ export const Sparkline = ({ rates: { endedJobs, failedJobs } }: { readonly rates
   const most = Math.max(1, ...endedJobs)
   const first = MINUTES - endedJobs.length
   const sum = (values: ReadonlyArray<number>) => values.reduce((total, value) => total + value, 0)
-  const text = `${counted(sum(endedJobs), "job")} ended in 30 min, ${sum(failedJobs)} failed; at most ${Math.max(0, ...endedJobs)} per minute`
+  const text = `${counted(sum(endedJobs), "job")} ended in 30 min, ${sum(failedJobs)} failed; at most ${
+    Math.max(0, ...endedJobs)
+  } per minute`
   const heightOf = (value: number) => value === 0 ? 0 : Math.max(LEAST, HEIGHT * value / most)
   const bars = (values: ReadonlyArray<number>) =>
     values.flatMap((value, index) =>

@@ -13,7 +13,7 @@ export interface Marker {
 }
 
 /** The chart. `unit` is the size of one unit of the axis labels. */
-export const TimeChart = ({ at, chosen, format, kind, markers, onChoose, series, span, title, unit, whole = false }: {
+export const TimeChart = ({ at, chosen, empty, format, kind, markers, onChoose, series, span, title, unit, whole = false }: {
   readonly title: string
   readonly kind: "lines" | "stack"
   readonly at: ReadonlyArray<number>
@@ -25,6 +25,8 @@ export const TimeChart = ({ at, chosen, format, kind, markers, onChoose, series,
   readonly format: (value: number) => string
   readonly unit?: ((largest: number) => number) | undefined
   readonly whole?: boolean
+  /** Shown instead of a chart without values. */
+  readonly empty?: string
   readonly markers: ReadonlyArray<Marker>
 }) => {
   const largest = largestOf(series, kind === "stack")
@@ -40,6 +42,9 @@ export const TimeChart = ({ at, chosen, format, kind, markers, onChoose, series,
   return (
     <figure className="small-chart" aria-label={title}>
       <figcaption>{title}</figcaption>
+      {empty !== undefined && series.every(({ values }) => values.every((value) => value === null))
+        ? <p className="small-empty">{empty}</p>
+        : null}
       <div className="small-plot">
         {ticks.map((value) => (
           <span key={value} className="small-tick" style={{ bottom: `${(value / top) * 100}%` }} aria-hidden="true">
@@ -53,9 +58,7 @@ export const TimeChart = ({ at, chosen, format, kind, markers, onChoose, series,
           onPointerMove={point}
           onPointerDown={point}
         >
-          {ticks.map((value) => (
-            <path key={value} className="chart-line" d={`M0 ${HEIGHT * (1 - value / top)}H${WIDTH}`} />
-          ))}
+          {ticks.map((value) => <path key={value} className="chart-line" d={`M0 ${HEIGHT * (1 - value / top)}H${WIDTH}`} />)}
           {markers.map((marker) => (
             <path key={marker.at} className="chart-marker" d={`M${xOf(marker.at, span)} 0V${HEIGHT}`}>
               <title>{marker.text}</title>

@@ -12,7 +12,10 @@ export const rateText = (value: number): string =>
 const LEAST_DIFFERENCE = 0.05
 
 /** `empty in 4 min`, `grows by 2.1 /s`, `steady`, or undefined when there is nothing to say. */
-export const forecastOf = (waiting: number, { arrivals, ended }: Pick<EndpointRates, "arrivals" | "ended">): string | undefined => {
+export const forecastOf = (
+  waiting: number,
+  { arrivals, ended }: Pick<EndpointRates, "arrivals" | "ended">
+): string | undefined => {
   if (waiting === 0) return undefined
   const surplus = ended - arrivals
   if (surplus >= LEAST_DIFFERENCE) return `empty in ${duration(waiting / surplus * 1_000)}`

@@ -113,7 +113,14 @@ export const JobTable = ({ jobs, namesEndpoint = false, onEnd }: {
           <span key={name} className={name === "Duration" ? "number" : undefined}>{name}</span>
         ))}
       </div>
-      <div ref={list} className="job-list" role="list" aria-label="Jobs" style={{ height: virtualizer.getTotalSize() }} onClick={open}>
+      <div
+        ref={list}
+        className="job-list"
+        role="list"
+        aria-label="Jobs"
+        style={{ height: virtualizer.getTotalSize() }}
+        onClick={open}
+      >
         {rows.map(({ index, key, start }) => {
           const job = jobs[index]
           return job === undefined ? null : (

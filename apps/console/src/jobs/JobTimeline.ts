@@ -13,7 +13,9 @@
  */
 
 /** The parts of the last wait, as the platform explains them. */
-type WaitParts = ReadonlyArray<{ readonly phase: "queue" | "create" | "start" | "setup" | "prepare" | "take"; readonly millis: number }>
+type WaitParts = ReadonlyArray<
+  { readonly phase: "queue" | "create" | "start" | "setup" | "prepare" | "take"; readonly millis: number }
+>
 
 const PHASES: Readonly<Record<WaitParts[number]["phase"], readonly [label: string, note: string]>> = {
   queue: ["Queue", "Until the platform requested a worker"],
@@ -64,7 +66,15 @@ const partBars = (parts: WaitParts, end: number): ReadonlyArray<TimelineBar> => 
   let from = end - parts.reduce((sum, { millis }) => sum + millis, 0)
   return parts.map(({ millis, phase }) => {
     const [label, note] = PHASES[phase]
-    const bar = { label, kind: phase === "queue" || phase === "take" ? "wait" : "cold", from, to: from + millis, isOpen: false, isPart: true, note } as const
+    const bar = {
+      label,
+      kind: phase === "queue" || phase === "take" ? "wait" : "cold",
+      from,
+      to: from + millis,
+      isOpen: false,
+      isPart: true,
+      note
+    } as const
     from += millis
     return bar
   })

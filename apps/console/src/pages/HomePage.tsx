@@ -118,7 +118,9 @@ const Row = ({ now, ranked: { endpoint, health }, rates }: {
         <JobCount endpoint={id} status="FAILED" value={jobs.failed} label="failed" />
         {jobs.failed === 0 ? null : <span className="muted">{` ${percent(jobs.failed, jobs.failed + jobs.completed)}`}</span>}
       </td>
-      <td className="line" data-label="30 min">{rates === undefined ? <span className="zero">-</span> : <Sparkline rates={rates} />}</td>
+      <td className="line" data-label="30 min">
+        {rates === undefined ? <span className="zero">-</span> : <Sparkline rates={rates} />}
+      </td>
     </tr>
   )
 }
@@ -194,7 +196,12 @@ const HomePage = () => {
                   </thead>
                   <tbody>
                     {ranked.map((one) => (
-                      <Row key={one.endpoint.id} ranked={one} now={now} rates={ratesOf.get(one.endpoint.id)} />
+                      <Row
+                        key={one.endpoint.id}
+                        ranked={one}
+                        now={now}
+                        rates={ratesOf.get(one.endpoint.id)}
+                      />
                     ))}
                   </tbody>
                 </table>

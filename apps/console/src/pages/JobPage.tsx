@@ -357,7 +357,11 @@ const JobView = ({ endpoint, id }: { readonly endpoint: string; readonly id: str
               ? null
               : (
                 <Timeline
-                  bars={timelineOf({ ...explain, status: job.status, attempts: explain.attempts.made, waitParts: explain.wait?.parts }, feed.lines, now)}
+                  bars={timelineOf(
+                    { ...explain, status: job.status, attempts: explain.attempts.made, waitParts: explain.wait?.parts },
+                    feed.lines,
+                    now
+                  )}
                 />
               )}
             <Progress feed={feed} />

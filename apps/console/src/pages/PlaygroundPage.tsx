@@ -11,9 +11,9 @@ import { permits } from "../api/Permissions.ts"
 import { useSession } from "../api/useSession.ts"
 import { checkJson } from "../endpoints/JsonCheck.ts"
 import { playgroundOf } from "../endpoints/PlaygroundSearch.ts"
+import { relative, shortId } from "../format/Format.ts"
 import { Chunks } from "../jobs/Chunks.tsx"
 import { ErrorView } from "../jobs/ErrorView.tsx"
-import { relative, shortId } from "../format/Format.ts"
 import { hasEnded, statusText } from "../jobs/JobStates.ts"
 import { LogView } from "../jobs/LogView.tsx"
 import { useJobFeed } from "../jobs/useJobFeed.ts"
@@ -106,10 +106,16 @@ const RecentInputs = ({ endpoint, from, onChoose }: {
   return jobs.length === 0 ? null : (
     <>
       <label htmlFor={field}>Input of a recent job</label>
-      <select id={field} value={jobs.some(({ id }) => id === from) ? from : ""} onChange={(event) => onChoose(event.target.value)}>
+      <select
+        id={field}
+        value={jobs.some(({ id }) => id === from) ? from : ""}
+        onChange={(event) => onChoose(event.target.value)}
+      >
         <option value="">Choose a job</option>
         {jobs.map(({ createdAt, id, status }) => (
-          <option key={id} value={id}>{`${shortId(id)}, ${statusText(status).word.toLowerCase()}, ${relative(createdAt, now)}`}</option>
+          <option key={id} value={id}>
+            {`${shortId(id)}, ${statusText(status).word.toLowerCase()}, ${relative(createdAt, now)}`}
+          </option>
         ))}
       </select>
     </>

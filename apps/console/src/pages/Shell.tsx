@@ -110,7 +110,14 @@ const Navigation = ({ onSearch, session }: { readonly session: Api.Session; read
         ))}
       </nav>
       <div className="who">
-        <button type="button" className="button" title="Ctrl+K or Cmd+K. Other keys: / goes to the query, j and k to the rows, g h to Home, g j to Jobs, g e to Errors, g w to Workers" onClick={onSearch}>Go to…</button>
+        <button
+          type="button"
+          className="button"
+          title="Ctrl+K or Cmd+K. Other keys: / goes to the query, j and k to the rows, g h to Home, g j to Jobs, g e to Errors, g w to Workers"
+          onClick={onSearch}
+        >
+          Go to…
+        </button>
         <Live />
         <span className="muted" title={`Scopes: ${session.scopes.join(", ")}`}>{name}</span>
         <button type="button" className="button" onClick={() => mutate()}>Log out</button>

@@ -11,7 +11,7 @@ import type { useNavigate } from "@tanstack/react-router"
 import { useEffect } from "react"
 
 /** The letters after `g`, and their pages. */
-export const PAGE_KEYS = {
+const PAGE_KEYS = {
   h: "/",
   j: "/console/jobs",
   e: "/console/errors",
@@ -36,7 +36,9 @@ const rowLinks = (): ReadonlyArray<HTMLElement> =>
 
 const moveTo = (step: 1 | -1) => {
   const links = rowLinks()
-  const current = links.findIndex((link) => link === document.activeElement || link.closest("tr")?.contains(document.activeElement) === true)
+  const current = links.findIndex((link) =>
+    link === document.activeElement || link.closest("tr")?.contains(document.activeElement) === true
+  )
   const next = links[current === -1 ? (step === 1 ? 0 : links.length - 1) : current + step]
   next?.focus()
   next?.scrollIntoView({ block: "nearest" })

@@ -130,7 +130,7 @@ export class HistoryApi extends HttpApiGroup.make("history")
     }).annotateMerge(operationDocs({
       summary: "Get the history of an endpoint",
       description:
-        "Returns at most 180 samples of the endpoint's queue, throughput, waits, worker starts and workers, at least five seconds apart. The platform " +
+        "Returns at most 120 samples of the endpoint's queue, throughput, waits, worker starts and workers, at least five seconds apart. The platform " +
         "keeps the last hour in memory, so a restart empties it. With several nodes, each node measures the jobs and workers that pass through it."
     }))
   )

@@ -217,7 +217,7 @@ export class WorkerRegistry extends Context.Service<WorkerRegistry, {
   /** When a pool of this process started the worker, even after its exit; undefined if no longer remembered. */
   readonly startOf: (endpoint: EndpointId, worker: string) => Readonly<WorkerStarts.WorkerStart> | undefined
   /** The remembered starts of workers by pools of this process, including workers that have exited. */
-  readonly starts: () => Iterable<{ readonly endpoint: EndpointId; readonly start: Readonly<WorkerStarts.WorkerStart> }>
+  readonly starts: () => Iterable<WorkerStarts.EndpointStart>
   /** The shares and results of canaries. */
   readonly canaries: Canaries.Canaries
   /** When this registry was created. It does not know earlier starts. Milliseconds since 1970. */

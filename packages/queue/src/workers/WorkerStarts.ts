@@ -27,7 +27,7 @@ export interface WorkerStart {
 /** The start of an endpoint's worker. */
 export interface EndpointStart {
   readonly endpoint: EndpointId
-  readonly start: WorkerStart
+  readonly start: Readonly<WorkerStart>
 }
 
 /** The number of workers whose start is remembered, even after their exit. About 200 bytes each. */
