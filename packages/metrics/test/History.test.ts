@@ -78,7 +78,7 @@ describe("the history of an endpoint", () => {
     Effect.gen(function*() {
       const { endpoint, fail, finish, histories, submit, takeOne } = yield* scenario
       yield* submit()
-      yield* submit({ policy: { maxAttempts: 1 } })
+      yield* submit()
       yield* submit()
       yield* TestClock.adjust(2_000)
       const first = yield* takeOne("ann")
@@ -111,7 +111,7 @@ describe("the history of an endpoint", () => {
   it.effect("shows a retried job that waits, although no count of the metrics changes", () =>
     Effect.gen(function*() {
       const { endpoint, fail, histories, queue, submit, takeOne } = yield* scenario
-      yield* submit({ policy: { maxAttempts: 1 } })
+      yield* submit()
       const job = yield* takeOne("ann")
       yield* fail(job, "broken")
       yield* TestClock.adjust(2 * STEP_MILLIS)

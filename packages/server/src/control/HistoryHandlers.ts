@@ -25,7 +25,7 @@ export const layer = HttpApiBuilder.group(
           return {
             since: histories.since(),
             shared: histories.isShared(),
-            endpoints: histories.rates().filter(({ id }) => permitted === "all" || permitted.includes(id))
+            endpoints: histories.rates().filter(({ id }) => permitted === "all" || permitted.some((one) => one === id))
           }
         })
       )
