@@ -122,14 +122,16 @@ describe("the speed of the console", () => {
     await browser.login(await browser.page(context), platform.key)
 
     let arrived = 0
-    const submit = async () => {
+    const arrive = async (n: number) => {
+      await platform.run("gpu-lab", { n })
+      arrived += 1
+    }
+    const submit = () => {
       for (let n = 0; n < RATE / ARRIVALS_PER_SECOND; n += 1) {
-        void platform.run("gpu-lab", { n }).then(() => {
-          arrived += 1
-        })
+        void arrive(n)
       }
     }
-    const timer = setInterval(() => void submit(), 1_000 / ARRIVALS_PER_SECOND)
+    const timer = setInterval(submit, 1_000 / ARRIVALS_PER_SECOND)
     const measure = async (
       name: string,
       path: string,
@@ -152,7 +154,7 @@ describe("the speed of the console", () => {
         longestAfter: longest(false),
         longestCpu: longestTask(await browser.stopTracing()),
         nodes: await page.evaluate("document.querySelectorAll('*').length"),
-        heapMegabytes: Math.round(await page.evaluate("performance.memory.usedJSHeapSize") as number / 1e5) / 10
+        heapMegabytes: Math.round(await page.evaluate<number>("performance.memory.usedJSHeapSize") / 1e5) / 10
       }
       await page.close()
       return figures
@@ -164,7 +166,7 @@ describe("the speed of the console", () => {
       }
       // Scrolling loads older pages; the rows outside of the window do not exist.
       expect(await page.locator(".job-item").count()).toBeLessThanOrEqual(60)
-      expect(await page.evaluate("document.querySelector('.job-list').offsetHeight") as number).toBeGreaterThan(200 * 40)
+      expect(await page.evaluate<number>("document.querySelector('.job-list').offsetHeight")).toBeGreaterThan(200 * 40)
     }
     const rest = () => Promise.resolve()
     const figures = [

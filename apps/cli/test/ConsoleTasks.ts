@@ -1,5 +1,5 @@
 /**
- * Five tasks of somebody who knows only the console, each from the home page. Counts the clicks (docs/operations/console.md#tasks).
+ * Five tasks of somebody who knows only the console, each from the home page. Counts the clicks (docs/reference/console-checklist.md#tasks).
  */
 import { join } from "node:path"
 import type { Locator, Page } from "playwright-core"

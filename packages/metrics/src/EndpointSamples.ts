@@ -32,8 +32,10 @@ const COLUMNS = [
   "prepare"
 ] as const
 
+/** A name of {@link COLUMNS}. */
 export type Column = (typeof COLUMNS)[number]
 
+/** The states of workers, in the order of their numbers. */
 export const STATES = ["running", "idle", "initializing", "draining", "throttled", "unhealthy"] as const satisfies ReadonlyArray<
   WorkerState
 >

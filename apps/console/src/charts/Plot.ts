@@ -9,8 +9,9 @@
  * X is 0 to {@link WIDTH}, Y is 0 (top) to {@link HEIGHT}. The browser stretches the drawing to its place.
  */
 
-/** The size of the drawing. */
+/** The width of the drawing. */
 export const WIDTH = 1_000
+/** The height of the drawing. */
 export const HEIGHT = 100
 
 /** A series of values, one for each sample. Null: nothing was measured. */

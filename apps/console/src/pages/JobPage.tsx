@@ -237,7 +237,7 @@ const Head = ({ endpoint, id, job, onChange }: {
   const mayManage = permits(session, "manage", endpoint)
   const client = useQueryClient()
   const exported = async () => {
-    const { input } = await client.fetchQuery(inputQuery(endpoint, id))
+    const { input } = await client.query(inputQuery(endpoint, id))
     return `${JSON.stringify({ endpoint, ...job, input }, null, 2)}\n`
   }
   const handle = jobsClient.endpoint(endpoint).job(id)

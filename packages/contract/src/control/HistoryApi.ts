@@ -27,7 +27,7 @@ const Percentiles = Schema.Struct({ p50: Measured, p90: Measured, p99: Measured 
 const Since = Schema.NullOr(Schema.Int)
 
 /** The longest history, in minutes. */
-export const MAX_HISTORY_MINUTES = 60
+const MAX_HISTORY_MINUTES = 60
 
 /** The samples of an endpoint, oldest first. Every array has one element for each element of `at`. */
 export const EndpointHistory = Schema.Struct({
