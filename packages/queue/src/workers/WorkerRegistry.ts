@@ -25,7 +25,7 @@ import * as Canaries from "./Canaries.ts"
 import { type Entry, statusOf } from "./WorkerEntry.ts"
 import * as WorkerHints from "./WorkerHints.ts"
 import * as WorkerReports from "./WorkerReports.ts"
-import type { Leaving, WorkerState, WorkerStatus } from "./WorkerReports.ts"
+import type { Leaving, WorkerStatus } from "./WorkerReports.ts"
 import * as WorkerStarts from "./WorkerStarts.ts"
 
 export type { Leaving, WorkerState, WorkerStatus } from "./WorkerReports.ts"
