@@ -62,7 +62,7 @@ const JobCount = ({ endpoint, label, status, value }: {
   value === 0 ?
     <span className="zero">0</span> :
     (
-      <Link to="/console/jobs" search={{ endpoint, status }} aria-label={`${value} ${label} jobs of ${endpoint}`}>
+      <Link to="/console/jobs" search={{ endpoint, status }} aria-label={`${count(value)} ${label} jobs of ${endpoint}`}>
         {count(value)}
       </Link>
     )
