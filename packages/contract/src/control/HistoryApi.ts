@@ -91,7 +91,7 @@ const line = [0, 0, 3, 8, 5, 0]
 /** The operations. */
 export class HistoryApi extends HttpApiGroup.make("history")
   .add(
-    HttpApiEndpoint.get("history", "/history", { success: History, error: Unavailable }).annotateMerge(operationDocs({
+    HttpApiEndpoint.get("history", "/history", { success: History }).annotateMerge(operationDocs({
       summary: "Get the rates of all endpoints",
       description:
         "Returns the arrivals and ended jobs per second of every endpoint that the key permits, and its last half hour minute by minute. The " +
