@@ -73,8 +73,35 @@ const seriesOf = (endpoint: string) => {
     wait: wait(labels),
     execution: execution(labels),
     ended: new Map(JobStatus.literals.map((status) => [status, ended({ ...labels, status })])),
-    returned: (reason: string) => returned({ ...labels, reason })
+    returned: (reason: string) => returned({ ...labels, reason }),
+    /** The number of changes to jobs so far. A reader that finds the same number again knows that nothing has changed. */
+    changes: 0
   }
+}
+
+/** The counts of an endpoint's jobs since the platform started. */
+export interface JobCounts {
+  readonly submitted: number
+  readonly completed: number
+  /** FAILED and TIMED_OUT. */
+  readonly failed: number
+  readonly cancelled: number
+  /** The number of values in each bucket of `LIFETIME_SECONDS`, and above the last one. */
+  readonly waits: ReadonlyArray<number>
+  readonly executions: ReadonlyArray<number>
+}
+
+/** The counts, for readers in this process. */
+export class JobCounters extends Context.Service<JobCounters, {
+  /** Grows with every change to a job of the endpoint on this node. Undefined before the first one, and for endpoints that share their label. */
+  readonly changes: (endpoint: EndpointId) => number | undefined
+  readonly read: (endpoint: EndpointId) => JobCounts | undefined
+}>()("@stint/metrics/JobCounters") {}
+
+/** The number of values in each bucket: a histogram's state has the sums up to each boundary. */
+const bucketsOf = ({ buckets, count }: Metric.HistogramState): ReadonlyArray<number> => {
+  const upTo = [...buckets.map(([, sum]) => sum), count]
+  return upTo.map((sum, index) => sum - (upTo[index - 1] ?? 0))
 }
 
 const make = Effect.gen(function*() {
@@ -88,8 +115,26 @@ const make = Effect.gen(function*() {
     const label = labels.of(endpoint)
     let known = endpoints.get(label)
     if (known === undefined) endpoints.set(label, known = seriesOf(label))
+    known.changes += 1
     return known
   }
+
+  const counters = JobCounters.of({
+    changes: (endpoint) => endpoints.get(endpoint)?.changes,
+    read: (endpoint) => {
+      const known = endpoints.get(endpoint)
+      if (known === undefined) return undefined
+      const endedWith = (status: JobStatus) => known.ended.get(status)?.valueUnsafe(context).count ?? 0
+      return {
+        submitted: known.submitted.valueUnsafe(context).count,
+        completed: endedWith("COMPLETED"),
+        failed: endedWith("FAILED") + endedWith("TIMED_OUT"),
+        cancelled: endedWith("CANCELLED"),
+        waits: bucketsOf(known.wait.valueUnsafe(context)),
+        executions: bucketsOf(known.execution.valueUnsafe(context))
+      }
+    }
+  })
 
   const taken = ({ endpoint, queuedAt, startedAt }: JobHead) => {
     if (startedAt !== null) series(endpoint).wait.updateUnsafe((startedAt - queuedAt) / 1_000, context)
@@ -98,6 +143,7 @@ const make = Effect.gen(function*() {
   const changed = (before: JobHead, after: JobHead, event: JobMachineEvent["_tag"]) => {
     if (before.status === after.status) return
     if (after.status === "IN_PROGRESS") taken(after)
+    if (isTerminal(before.status)) series(after.endpoint)
     if (isTerminal(after.status)) {
       const { ended, execution } = series(after.endpoint)
       ended.get(after.status)?.updateUnsafe(1, context)
@@ -168,10 +214,14 @@ const make = Effect.gen(function*() {
       for (const one of result.applied) applied(one, "Cancel")
     })
   })
-  return { batches: measuredBatches, jobs: measuredJobs }
+  return { batches: measuredBatches, counters, jobs: measuredJobs }
 })
 
-/** The job store and the batch store, measured. */
-export const layer: Layer.Layer<JobStore | BatchStore, never, JobStore | BatchStore> = Layer.effectContext(
-  Effect.map(make, ({ batches, jobs }) => Context.make(JobStore, jobs).pipe(Context.add(BatchStore, batches)))
+/** The job store and the batch store, measured, and their counts. */
+export const layer: Layer.Layer<JobStore | BatchStore | JobCounters, never, JobStore | BatchStore> = Layer.effectContext(
+  Effect.map(
+    make,
+    ({ batches, counters, jobs }) =>
+      Context.make(JobStore, jobs).pipe(Context.add(BatchStore, batches), Context.add(JobCounters, counters))
+  )
 )

@@ -84,6 +84,7 @@ export const make = (options: {
   let run: string | undefined
   let taken = 0
   let cpuMs: number | undefined
+  let memoryBytes: number | undefined
   let isAttached = false
   /** Whether the agent's latest report contained it. */
   let isKnown = start === undefined
@@ -136,7 +137,7 @@ export const make = (options: {
       exit: Deferred.await(ended),
       drain: request("drain"),
       kill: request("kill"),
-      cpuMillis: Effect.sync(() => cpuMs)
+      resources: Effect.sync(() => ({ cpuMillis: cpuMs, memoryBytes }))
     },
     order: () => ({
       id,
@@ -162,6 +163,7 @@ export const make = (options: {
       }
       if (isAttached) accept(report)
       if (report.cpuMs !== undefined) cpuMs = report.cpuMs
+      memoryBytes = report.memoryBytes
       if (report.failure !== undefined) {
         lacksRoom = report.failure.reason === "NoCapacity" && wish === "run"
         return fail(toError(agent, report.failure))

@@ -60,7 +60,7 @@ const layerScripted: Layer.Layer<WorkerPool | MemoryWorkerPool.Faults> = Layer.e
           case "hung":
             return Effect.map(pool.start(request), (handle) => ({
               ...handle,
-              cpuMillis: Effect.never,
+              resources: Effect.never,
               drain: Effect.never,
               kill: Effect.never
             }))

@@ -94,7 +94,7 @@ const adopt = ({ folders, groups, log, pipes, records }: Dependencies, record: W
         if (isRunning(record)) ProcessTable.signal(record.pid, "SIGTERM")
       }),
       kill: killed,
-      cpuMillis: Effect.sync(() => isRunning(record) ? ProcessTable.cpuMillisOf(record.pid) : undefined)
+      resources: Effect.sync(() => isRunning(record) ? ProcessTable.resourcesOf(record.pid) : undefined)
     }
     yield* Effect.addFinalizer(() =>
       Effect.andThen(

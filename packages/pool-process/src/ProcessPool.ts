@@ -379,10 +379,10 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
       exit: Deferred.await(ended),
       drain: signal(child, "SIGTERM"),
       kill: signal(child, "SIGKILL"),
-      cpuMillis: Effect.sync(() =>
+      resources: Effect.sync(() =>
         child.pid === undefined || child.exitCode !== null || child.signalCode !== null
           ? undefined
-          : ProcessTable.cpuMillisOf(child.pid)
+          : ProcessTable.resourcesOf(child.pid)
       )
     }
     return handle

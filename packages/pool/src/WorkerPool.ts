@@ -46,6 +46,14 @@ export interface StartRequest {
   readonly model?: WorkerModel | undefined
 }
 
+/** What a worker uses, with its children. Undefined: it cannot be determined. */
+export interface WorkerResources {
+  /** The CPU time so far, in milliseconds. */
+  readonly cpuMillis: number | undefined
+  /** The memory that it occupies now. */
+  readonly memoryBytes: number | undefined
+}
+
 /** A started worker. */
 export interface WorkerHandle {
   readonly id: WorkerId
@@ -63,11 +71,8 @@ export interface WorkerHandle {
    * exited.
    */
   readonly kill: Effect.Effect<void>
-  /**
-   * The CPU time of the worker and its children so far, in milliseconds; undefined when it cannot be determined. Absent for pools that cannot
-   * measure it. Called every few seconds.
-   */
-  readonly cpuMillis?: Effect.Effect<number | undefined>
+  /** What it uses; undefined when nothing can be determined. Absent for pools that cannot measure it. Called every few seconds. */
+  readonly resources?: Effect.Effect<WorkerResources | undefined>
 }
 
 /** A worker's reservation on its machine: its limits. */

@@ -99,6 +99,8 @@ export const AgentWorkerReport = Schema.Struct({
   exit: Schema.optionalKey(AgentExit),
   /** The CPU time so far, in milliseconds. */
   cpuMs: Schema.optionalKey(Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: MAX_CPU_MILLIS }))),
+  /** The memory that it and its children occupy, if the agent's pool can measure it. */
+  memoryBytes: Schema.optionalKey(Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }))),
   /** Its reservation, for a platform that has not started it. Absent if its endpoint sets no limits. */
   reserved: Schema.optionalKey(AgentReservation),
   /** The number of the first element of `lines`; lines are counted from 0 in each run of the agent. */

@@ -94,7 +94,9 @@ export const WorkerOverview = Schema.Struct({
   /** The release that it runs. Absent when it is unknown, and for an endpoint without releases. */
   release: Schema.optionalKey(Schema.Int),
   /** The version of its SDK, according to its heartbeats. */
-  version: Schema.optionalKey(Schema.String)
+  version: Schema.optionalKey(Schema.String),
+  /** The memory that it and its children occupied at the last measurement, every ten seconds. Absent when its pool cannot measure it. */
+  memoryBytes: Schema.optionalKey(Count)
 })
 export type WorkerOverview = typeof WorkerOverview.Type
 
