@@ -17,6 +17,9 @@ import type { Builder } from "../src/Builder.ts"
 import { Pipeline } from "../src/index.ts"
 import type { PipelineTest } from "../src/testing/index.ts"
 
+/** The failure of a step that is meant to fail. */
+class StepFailed extends Schema.TaggedError<StepFailed>()("StepFailed", { message: Schema.String }) {}
+
 /** A node, with what happens in it. `fails`: how many of its attempts fail. */
 type Shape =
   | {
@@ -133,7 +136,7 @@ const add = (start: AnyBuilder, all: ReadonlyArray<Shape>, world: World, names: 
         yield* Effect.sleep(millis).pipe(
           Effect.ensuring(Effect.sync(() => world.running.set(node, (world.running.get(node) ?? 1) - 1)))
         )
-        if (fails) return yield* Effect.fail(new Error(`${path} fails`))
+        if (fails) return yield* new StepFailed({ message: `${path} fails` })
         return n + 1
       })
     switch (shape.kind) {
