@@ -42,7 +42,7 @@ import * as RunTransactions from "@stint/store/RunTransactions"
 import { isChild } from "@stint/store/RunTransactions"
 import { ScheduleStore } from "@stint/store/ScheduleStore"
 import type { StoreError } from "@stint/store/StoreError"
-import { TextIndex } from "@stint/store/TextIndex"
+import { TextIndex, TextIndexSize } from "@stint/store/TextIndex"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -79,7 +79,7 @@ const LAST_ID = "\uffff"
 
 const make = Effect.gen(function*() {
   const db = yield* SqliteDatabase
-  const index = SqliteTextIndex.make(db, yield* SqliteTextIndex.TextIndexSize)
+  const index = SqliteTextIndex.make(db, yield* TextIndexSize)
   const { batches, bulk, deliveries, errors, lastSeq, rows, runRows, schedules, slots, tallies, usage } = yield* db.read(
     "open",
     () => {

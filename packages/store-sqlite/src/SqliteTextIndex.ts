@@ -19,17 +19,10 @@ import { indexWords, type WantedWord } from "@stint/contract/SearchText"
 import { compareNewestFirst } from "@stint/store/ListCursor"
 import type { StoreError } from "@stint/store/StoreError"
 import { jobWords, NO_INDEX, type TextIndex, type TextIndexState } from "@stint/store/TextIndex"
-import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type { TimeRange } from "./JobRows.ts"
 import type { SqliteDatabase } from "./SqliteDatabase.ts"
 import * as TextIndexRows from "./TextIndexRows.ts"
-
-/** The maximum size of the index. */
-export const TextIndexSize = Context.Reference<number>("@stint/store-sqlite/TextIndexSize", {
-  /** The characters of all documents. The index on disk takes about half of it. Default: 1 Gi. */
-  defaultValue: () => 1024 * 1024 * 1024
-})
 
 /** The maximum number of recorded changes: about 8 MB. With more, all jobs are compared again. */
 const MAX_CHANGED = 100_000
@@ -38,11 +31,14 @@ const MAX_CHANGED = 100_000
 const MAX_DIRECT = 500
 
 /** One step indexes at most this many jobs and characters, in a transaction with other writes: about 4 ms. */
-const STEP_JOBS = 64
-const STEP_CHARACTERS = 64 * 1024
+const STEP_JOBS = 48
+const STEP_CHARACTERS = 32 * 1024
 
 /** The number of rows that one step compares: about 2 ms. */
 const STEP_ROWS = 500
+
+/** The maximum number of merges after each indexing. Fewer would let the number of parts grow. */
+const MERGES = 8
 
 /** The number of documents that one step removes. */
 const STEP_REMOVED = 100
@@ -76,6 +72,8 @@ export const make = (db: SqliteDatabase["Service"], maxSize: number) => {
   let indexing = new Map<number, number>()
   let wake = () => {}
   let isSweepTurn = false
+  /** The number of merges before the next jobs are indexed. */
+  let merges = 0
 
   /** Records a change of a job: its submission, its end, its retry or its removal. The change need not be committed. */
   const record = (seq: number, createdAt: number): void => {
@@ -128,6 +126,7 @@ export const make = (db: SqliteDatabase["Service"], maxSize: number) => {
     })
     size += added
     for (const { seq } of done) working.delete(seq)
+    merges = MERGES
   })
 
   /** Compares the next jobs or documents. */
@@ -158,6 +157,11 @@ export const make = (db: SqliteDatabase["Service"], maxSize: number) => {
     })
     start = shrunk.after
     size -= shrunk.removed
+    merges = MERGES
+  })
+
+  const merge = Effect.fnUntraced(function*(): Effect.fn.Return<void, StoreError> {
+    merges = (yield* db.writeNew("merge the index", rows.merge)) ? merges - 1 : 0
   })
 
   const open = Effect.fnUntraced(function*(): Effect.fn.Return<void, StoreError> {
@@ -170,6 +174,7 @@ export const make = (db: SqliteDatabase["Service"], maxSize: number) => {
 
   const step = Effect.gen(function*() {
     if (!isOpen) yield* open()
+    else if (merges > 0) yield* merge()
     else if (size > maxSize) yield* shrink()
     else {
       // Both advance, however many jobs change. The comparison waits while it has found enough to do.
@@ -177,7 +182,7 @@ export const make = (db: SqliteDatabase["Service"], maxSize: number) => {
       if (sweep._tag !== "Done" && (behind() === 0 || (isSweepTurn && behind() < MAX_CHANGED / 2))) yield* sweepSome(sweep)
       else if (behind() > 0) yield* indexSome()
     }
-    return behind() > 0 || sweep._tag !== "Done" || size > maxSize
+    return behind() > 0 || merges > 0 || sweep._tag !== "Done" || size > maxSize
   })
 
   /** The changed jobs within a range. */
@@ -215,7 +220,7 @@ export const make = (db: SqliteDatabase["Service"], maxSize: number) => {
     state: Effect.sync(state),
     step,
     wait: Effect.callback<void>((resume) => {
-      if (behind() > 0 || sweep._tag !== "Done") return resume(Effect.void)
+      if (behind() > 0 || merges > 0 || sweep._tag !== "Done") return resume(Effect.void)
       wake = () => resume(Effect.void)
       return Effect.sync(() => {
         wake = () => {}

@@ -37,7 +37,9 @@ CREATE TABLE text_state (
   start INTEGER NOT NULL
 ) STRICT;
 INSERT INTO text_state (version, start) VALUES (${VERSION}, 0);
-CREATE VIRTUAL TABLE text_words USING fts5(words, content='', contentless_delete=1, detail=none, tokenize='ascii')
+CREATE VIRTUAL TABLE text_words USING fts5(words, content='', contentless_delete=1, detail=none, tokenize='ascii');
+INSERT INTO text_words (text_words, rank) VALUES ('automerge', 0);
+INSERT INTO text_words (text_words, rank) VALUES ('crisismerge', 1000)
 `
 
 const DROP = `
@@ -61,6 +63,9 @@ const doc = (createdAt: string, seq: string) =>
   `((((${createdAt}) - ${EPOCH}) >> 6) * ${NUMBERS} + ((${seq}) & ${NUMBERS - 1}))`
 
 const inTime = (time: number): number => Math.min(Math.max(time, FIRST_TIME), LAST_TIME)
+
+/** The number of pages that one step merges: about 3 ms. */
+const MERGE_PAGES = 16
 
 /** Enough bytes for all characters that are compared. */
 const TEXT_BYTES = TEXT_LENGTH * 4
@@ -155,15 +160,15 @@ export const texts = (
 
 /** The tables. All methods except `open` and `drop` require that they exist, and throw when the database fails. */
 export const make = (db: SqliteDatabase["Service"]) => {
-  const exec = (sql: string) => {
-    for (const one of sql.split(";")) db.statement(one).run()
-  }
   const exists = () => db.statement(`SELECT 1 FROM sqlite_schema WHERE name = 'text_state'`).get() !== undefined
   /** A statement whose result may contain any row number. */
   const wide = (sql: string) => {
     const statement = db.statement(sql)
     statement.setReadBigInts(true)
     return statement
+  }
+  const exec = (sql: string) => {
+    for (const one of sql.split(";")) wide(one).run()
   }
   /**
    * Changes `text_words`. FTS5 inserts rows with numbers above 2^53 into its own tables. `node:sqlite` returns the last new number with every later write
@@ -176,6 +181,7 @@ export const make = (db: SqliteDatabase["Service"]) => {
       wide(`INSERT OR REPLACE INTO temp.text_last (n) VALUES (1)`).run()
     }
   }
+  const changes = () => decodeSize(db.statement(`SELECT total_changes() AS size`).get()).size
   const readState = () => decodeState(db.statement(`SELECT version, start FROM text_state`).get())
 
   return {
@@ -191,6 +197,16 @@ export const make = (db: SqliteDatabase["Service"]) => {
     drop: () => exec(DROP),
     /** The size of all documents. */
     size: (): number => decodeSize(db.statement(`SELECT coalesce(sum(size), 0) AS size FROM text_docs`).get()).size,
+    /**
+     * Merges some pages of the index, which consists of one part for each transaction. Returns false when nothing is left to merge. FTS5 would merge on its
+     * own, but for up to some hundred milliseconds at a time.
+     */
+    merge: (): boolean => {
+      const before = changes()
+      writeWords(`INSERT INTO text_words (text_words, rank) VALUES ('merge', ${MERGE_PAGES})`)
+      // The command itself changes one row.
+      return changes() - before > 2
+    },
     setStart: (start: number) => {
       db.statement(`UPDATE text_state SET start = ?`).run(start)
     },

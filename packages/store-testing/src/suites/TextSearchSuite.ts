@@ -10,7 +10,7 @@ import { TEXT_LENGTH } from "@stint/contract/SearchText"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import { JobStore } from "@stint/store/JobStore"
-import { TextIndex } from "@stint/store/TextIndex"
+import { TextIndex, type TextIndexState } from "@stint/store/TextIndex"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { TestClock } from "effect/testing"
@@ -188,7 +188,7 @@ export const textSearchSuite = <E>(
         assert.deepInclude(yield* stateOf("red"), { state: "none", from: null, behind: 0, undecided: 0 })
         yield* submit()
         yield* indexAll
-        const ready = { state: isIndexed ? "ready" : "none", from: null, behind: 0 }
+        const ready: TextIndexState = { state: isIndexed ? "ready" : "none", from: null, behind: 0 }
         assert.deepInclude(yield* stateOf("red"), ready)
         yield* submit()
         yield* submit()

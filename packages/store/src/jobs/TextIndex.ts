@@ -69,6 +69,12 @@ export interface TextIndexState {
   readonly behind: number
 }
 
+/** Default maximum size of an index: the characters of all indexed words. */
+export const DEFAULT_INDEX_SIZE = 1024 * 1024 * 1024
+
+/** The maximum size of an index: the characters of all indexed words. */
+export const TextIndexSize = Context.Reference<number>("@stint/store/TextIndexSize", { defaultValue: () => DEFAULT_INDEX_SIZE })
+
 /** The state of a store without an index. */
 export const NO_INDEX: TextIndexState = { state: "none", from: null, behind: 0 }
 
