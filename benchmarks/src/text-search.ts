@@ -11,8 +11,8 @@
  */
 import { Endpoint } from "@stint/contract/Endpoint"
 import { JobId } from "@stint/contract/Ids"
-import { toJsonText } from "@stint/contract/Json"
 import { parseSearch } from "@stint/contract/JobSearch"
+import { toJsonText } from "@stint/contract/Json"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import * as Sqlite from "@stint/store-sqlite"
@@ -96,7 +96,10 @@ const measureSearch = Effect.gen(function*() {
   const queue = yield* JobQueue.JobQueue
   const index = yield* TextIndex
   const db = yield* Sqlite.SqliteDatabase.SqliteDatabase
-  const pages = db.read("pages", () => Number(db.statement("SELECT page_count * page_size AS n FROM pragma_page_count, pragma_page_size").get()?.["n"]))
+  const pages = db.read(
+    "pages",
+    () => Number(db.statement("SELECT page_count * page_size AS n FROM pragma_page_count, pragma_page_size").get()?.["n"])
+  )
   const start = Date.now() - JOBS * 10
   for (let n = 0; n < JOBS; n += 100) {
     yield* Effect.forEach(
@@ -117,7 +120,11 @@ const measureSearch = Effect.gen(function*() {
         millis.push(performance.now() - begun)
         shown = `${jobs.length} jobs${next === null ? "" : ", and more pages"}`
       }
-      print(`${title}: ${name.padEnd(32)} ${median(millis).toFixed(1).padStart(8)} ms (longest ${Math.max(...millis).toFixed(1)})   ${shown}`)
+      print(
+        `${title}: ${name.padEnd(32)} ${median(millis).toFixed(1).padStart(8)} ms (longest ${
+          Math.max(...millis).toFixed(1)
+        })   ${shown}`
+      )
     }
   })
   yield* searchAll("without the index")
@@ -134,9 +141,11 @@ const measureSearch = Effect.gen(function*() {
   const after = yield* pages
   const sorted = steps.toSorted((a, b) => a - b)
   print(
-    `build: ${JOBS} jobs in ${((performance.now() - begun) / 1000).toFixed(1)} s, ${((user + system) / JOBS).toFixed(0)} µs of CPU and ${
-      ((after - before) / JOBS).toFixed(0)
-    } bytes per job; inputs have ${JSON.stringify(inputOf(0)).length} bytes; ${steps.length} steps, median ${median(steps).toFixed(1)} ms, 99 % below ${
+    `build: ${JOBS} jobs in ${((performance.now() - begun) / 1000).toFixed(1)} s, ${
+      ((user + system) / JOBS).toFixed(0)
+    } µs of CPU and ${((after - before) / JOBS).toFixed(0)} bytes per job; inputs have ${
+      JSON.stringify(inputOf(0)).length
+    } bytes; ${steps.length} steps, median ${median(steps).toFixed(1)} ms, 99 % below ${
       (sorted[Math.floor(sorted.length * 0.99)] ?? 0).toFixed(1)
     } ms, longest ${(sorted.at(-1) ?? 0).toFixed(1)} ms`
   )

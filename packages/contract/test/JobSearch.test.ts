@@ -47,7 +47,20 @@ const values = {
 }
 
 const terms: fc.Arbitrary<SearchTerms> = fc.record({ ...values, not: fc.record(values), since: time, before: time }, {
-  requiredKeys: ["endpoint", "status", "release", "tag", "worker", "batch", "error", "error-group", "input", "output", "text", "not"]
+  requiredKeys: [
+    "endpoint",
+    "status",
+    "release",
+    "tag",
+    "worker",
+    "batch",
+    "error",
+    "error-group",
+    "input",
+    "output",
+    "text",
+    "not"
+  ]
 })
 
 const search: fc.Arbitrary<JobSearch> = fc.oneof(
@@ -167,7 +180,8 @@ describe("the text query of jobs", () => {
   })
 
   it("names the position of a mistake and what to write instead", () => {
-    expect(problemOf("status:failed --")).toMatchObject({ position: 15, message: "- has no letters or digits." })
+    expect(problemOf("status:failed memory")).toMatchObject({ position: 14, hint: expect.stringContaining("text:memory") })
+    expect(problemOf("status:failed -text:-")).toMatchObject({ position: 20, message: "- has no letters or digits." })
     expect(problemOf("status:failed input:\"...\"")).toMatchObject({ position: 20 })
     expect(problemOf("output:a*")).toMatchObject({ position: 7, hint: expect.stringContaining("at least 2 characters") })
     expect(problemOf("stats:failed")).toMatchObject({ position: 0, message: expect.stringContaining("Did you mean \"status\"?") })

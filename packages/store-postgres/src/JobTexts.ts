@@ -38,9 +38,7 @@ export const textsOf = async (
   endpoint: EndpointId,
   ids: ReadonlyArray<JobId>
 ): Promise<ReadonlyMap<JobId, JobTexts>> => {
-  const states = STATE_TABLES.map((place) =>
-    `SELECT id, output, error FROM stint.${place} WHERE id = ANY($2::text[])`
-  )
+  const states = STATE_TABLES.map((place) => `SELECT id, output, error FROM stint.${place} WHERE id = ANY($2::text[])`)
   const rows = await query(
     `SELECT j.id, ${beginning("j.input")}, ${beginning("s.output")}, ${beginning("s.error")}, j.spec
      FROM (${states.join(" UNION ALL ")}) s JOIN stint.jobs j ON j.id = s.id WHERE j.endpoint = $1`,

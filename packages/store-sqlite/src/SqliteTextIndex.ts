@@ -43,7 +43,8 @@ const MERGES = 8
 /** The number of documents that one step removes. */
 const STEP_REMOVED = 100
 
-const unitOf = (row: TextIndexRows.FoundRow | undefined) => row === undefined ? undefined : Math.floor(row.createdAt / TextIndexRows.UNIT)
+const unitOf = (row: TextIndexRows.FoundRow | undefined) =>
+  row === undefined ? undefined : Math.floor(row.createdAt / TextIndexRows.UNIT)
 
 /** Later than any job. */
 const LAST = Number.MAX_SAFE_INTEGER
@@ -130,22 +131,27 @@ export const make = (db: SqliteDatabase["Service"], maxSize: number) => {
   })
 
   /** Compares the next jobs or documents. */
-  const sweepSome = Effect.fnUntraced(function*(now: Exclude<Sweep, { readonly _tag: "Done" }>): Effect.fn.Return<void, StoreError> {
-    const compared = yield* db.read("compare the index", () =>
-      now._tag === "Jobs" ? rows.jobsBefore(now.before, STEP_ROWS) : rows.docsAfter(now.after, STEP_ROWS)
-    )
-    for (const { createdAt, isCurrent, seq } of compared) {
-      if (!isCurrent && createdAt >= start) record(seq, createdAt)
+  const sweepSome = Effect.fnUntraced(
+    function*(now: Exclude<Sweep, { readonly _tag: "Done" }>): Effect.fn.Return<void, StoreError> {
+      const compared = yield* db.read(
+        "compare the index",
+        () => now._tag === "Jobs" ? rows.jobsBefore(now.before, STEP_ROWS) : rows.docsAfter(now.after, STEP_ROWS)
+      )
+      for (const { createdAt, isCurrent, seq } of compared) {
+        if (!isCurrent && createdAt >= start) {
+          record(seq, createdAt)
+        }
+      }
+      const last = compared.at(-1)
+      // Too many changes have been recorded meanwhile.
+      if (sweep !== now) return
+      sweep = last !== undefined && compared.length === STEP_ROWS
+        ? now._tag === "Jobs" ? { _tag: "Jobs", before: last.seq } : { _tag: "Docs", after: last }
+        : now._tag === "Jobs"
+        ? { _tag: "Docs", after: { createdAt: 0, seq: 0 } }
+        : { _tag: "Done" }
     }
-    const last = compared.at(-1)
-    // Too many changes have been recorded meanwhile.
-    if (sweep !== now) return
-    sweep = last !== undefined && compared.length === STEP_ROWS
-      ? now._tag === "Jobs" ? { _tag: "Jobs", before: last.seq } : { _tag: "Docs", after: last }
-      : now._tag === "Jobs"
-      ? { _tag: "Docs", after: { createdAt: 0, seq: 0 } }
-      : { _tag: "Done" }
-  })
+  )
 
   /** Removes the oldest documents. */
   const shrink = Effect.fnUntraced(function*(): Effect.fn.Return<void, StoreError> {
@@ -208,7 +214,9 @@ export const make = (db: SqliteDatabase["Service"], maxSize: number) => {
     }
     for (const seq of changedIn(from, to)) {
       const job = find(seq)
-      if (job?.endpoint === endpoint && compareNewestFirst(after, job) < 0) bySeq.set(seq, { seq, createdAt: job.createdAt, id: job.id })
+      if (job?.endpoint === endpoint && compareNewestFirst(after, job) < 0) {
+        bySeq.set(seq, { seq, createdAt: job.createdAt, id: job.id })
+      }
     }
     return [...bySeq.values()].toSorted(compareNewestFirst).slice(0, limit)
   }

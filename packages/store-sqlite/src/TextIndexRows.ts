@@ -59,8 +59,7 @@ export const UNIT = 64
 const NUMBERS = 2 ** 18
 
 /** The document of a job, from its time of submission and its row number. */
-const doc = (createdAt: string, seq: string) =>
-  `((((${createdAt}) - ${EPOCH}) >> 6) * ${NUMBERS} + ((${seq}) & ${NUMBERS - 1}))`
+const doc = (createdAt: string, seq: string) => `((((${createdAt}) - ${EPOCH}) >> 6) * ${NUMBERS} + ((${seq}) & ${NUMBERS - 1}))`
 
 const inTime = (time: number): number => Math.min(Math.max(time, FIRST_TIME), LAST_TIME)
 
@@ -249,7 +248,9 @@ export const make = (db: SqliteDatabase["Service"]) => {
       ).all(createdAt, seq, limit).map((row) => decodeSwept(row)),
     /** The oldest documents. */
     oldest: (limit: number): ReadonlyArray<Place> =>
-      db.statement(`SELECT created_at AS createdAt, seq FROM text_docs ORDER BY doc LIMIT ? + 0`).all(limit).map((row) => decodePlace(row)),
+      db.statement(`SELECT created_at AS createdAt, seq FROM text_docs ORDER BY doc LIMIT ? + 0`).all(limit).map((row) =>
+        decodePlace(row)
+      ),
     /** The jobs whose documents have the words, newest first, but in no order within a {@link UNIT}. Read lazily. */
     found: function*(range: WordRange): Iterable<FoundRow> {
       const { after, endpoint, from, to } = range

@@ -30,8 +30,10 @@ const listed = Effect.fnUntraced(function*(word: string) {
   return jobs.map(({ id }) => id)
 })
 
-const tables = Effect.flatMap(SqliteDatabase.SqliteDatabase, (db) =>
-  db.read("count", () => db.statement("SELECT count(*) AS n FROM sqlite_schema WHERE name LIKE 'text_%'").get()?.["n"]))
+const tables = Effect.flatMap(
+  SqliteDatabase.SqliteDatabase,
+  (db) => db.read("count", () => db.statement("SELECT count(*) AS n FROM sqlite_schema WHERE name LIKE 'text_%'").get()?.["n"])
+)
 
 it.live("lists only jobs with the words, and after a restart also those that changed while they were not recorded", () =>
   Effect.gen(function*() {

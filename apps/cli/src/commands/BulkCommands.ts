@@ -183,12 +183,16 @@ const foundRow = (job: FoundJob): ReadonlyArray<string> => [
 const notesOf = ({ characters, from, index, undecided }: SearchedText): ReadonlyArray<string> => {
   const notes = [
     ...(undecided === 0 ? [] : [
-      `${undecided} ${undecided === 1 ? "job is" : "jobs are"} left out: their inputs, outputs or errors are in the payload store or longer than ${characters} ` +
+      `${undecided} ${
+        undecided === 1 ? "job is" : "jobs are"
+      } left out: their inputs, outputs or errors are in the payload store or longer than ${characters} ` +
       "characters, and the beginning does not decide whether they match."
     ]),
     ...(index === "building" ? ["The index of words is being built. Until then, a page reads at most 2,000 jobs."] : []),
     ...(index === "none" ? ["There is no index of words. A page reads at most 2,000 jobs."] : []),
-    ...(from === null || index !== "ready" ? [] : [`Jobs from before ${timeText(from)} are not in the index of words. A page reads at most 2,000 of them.`])
+    ...(from === null || index !== "ready"
+      ? []
+      : [`Jobs from before ${timeText(from)} are not in the index of words. A page reads at most 2,000 of them.`])
   ]
   return notes.length === 0 ? [] : ["", ...notes]
 }
@@ -197,8 +201,7 @@ const notesOf = ({ characters, from, index, undecided }: SearchedText): Readonly
 export const searchFlags = {
   query: Argument.String("query").pipe(
     Argument.withDescription(
-      "Terms such as status:failed endpoint:resize NOT tag:nightly since:2h error:\"out of memory\" input:\"red shoes\" OR ...; a word alone is searched " +
-        "for in inputs, outputs, errors and tags; default: all jobs"
+      "Terms such as status:failed endpoint:resize NOT tag:nightly since:2h error:\"out of memory\" text:\"red shoes\" OR ...; default: all jobs"
     ),
     Argument.optional
   ),

@@ -58,12 +58,12 @@ import type { SqliteOpenError } from "@stint/store-sqlite/SqliteOpenError"
 import * as AuditStore from "@stint/store/AuditStore"
 import * as BuildStore from "@stint/store/BuildStore"
 import { LogLimits } from "@stint/store/JobLogStore"
-import { TextIndexSize } from "@stint/store/TextIndex"
 import * as KeyStore from "@stint/store/KeyStore"
 import * as MemoryJobStore from "@stint/store/MemoryJobStore"
 import * as PayloadMemoryBudget from "@stint/store/PayloadMemoryBudget"
 import * as SecretStore from "@stint/store/SecretStore"
 import type { StoreError } from "@stint/store/StoreError"
+import { TextIndexSize } from "@stint/store/TextIndex"
 import * as UsageStore from "@stint/store/UsageStore"
 import * as WebhookAttemptStore from "@stint/store/WebhookAttemptStore"
 import * as WebhookSecretStore from "@stint/store/WebhookSecretStore"
@@ -317,7 +317,10 @@ export const layer = (options: PlatformOptions) => {
         Layer.provideMerge(layerStores(options, sweepLock))
       )
     ),
-    Layer.provide([Layer.succeed(LogLimits, options.settings.logs), Layer.succeed(TextIndexSize, options.settings.search.maxSize)])
+    Layer.provide([
+      Layer.succeed(LogLimits, options.settings.logs),
+      Layer.succeed(TextIndexSize, options.settings.search.maxSize)
+    ])
   )
   const listener = layerPublicAddress(options.settings).pipe(
     Layer.provideMerge(Server.layerNode({ host, port }))

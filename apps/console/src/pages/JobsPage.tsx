@@ -1,8 +1,8 @@
 /**
  * Jobs that match the query in the address, newest first. The filters write the query, so that every view has an address.
  */
-import { type JobSearch, parseSearch, printSearch, type SearchProblem, type SearchTerms } from "@stint/contract/JobSearch"
 import type { SearchedText } from "@stint/contract/BulkApi"
+import { type JobSearch, parseSearch, printSearch, type SearchProblem, type SearchTerms } from "@stint/contract/JobSearch"
 import { namedEndpoints } from "@stint/contract/SearchMatch"
 import { keepPreviousData, useInfiniteQuery, useQuery } from "@tanstack/react-query"
 import { useNavigate, useSearch } from "@tanstack/react-router"
@@ -133,7 +133,9 @@ const SearchedWords = ({ text: { characters, from, index, undecided } }: { reado
       : ` ${counted(undecided, "job is", "jobs are")} left out, whose texts are longer or in the payload store.`}
     {index === "building" ? " The index of words is being built, so the search is slower." : null}
     {index === "none" ? " There is no index of words, so the search is slower." : null}
-    {index === "ready" && from !== null ? " The oldest jobs are not in the index of words, so the search for them is slower." : null}
+    {index === "ready" && from !== null
+      ? " The oldest jobs are not in the index of words, so the search for them is slower."
+      : null}
   </p>
 )
 
@@ -242,7 +244,7 @@ const JobsPage = () => {
           maxLength={1_000}
           spellCheck={false}
           autoComplete="off"
-          placeholder={"shoes status:failed endpoint:NAME tag:nightly since:2h input:\"red shoes\" error:\"out of memory\""}
+          placeholder={"status:failed endpoint:NAME tag:nightly since:2h text:\"red shoes\" error:\"out of memory\""}
           aria-invalid={problem !== undefined}
           aria-describedby={problem === undefined ? undefined : mistake}
           onChange={(event) => setTyped(event.target.value)}

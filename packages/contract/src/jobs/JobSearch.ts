@@ -2,15 +2,15 @@
  * The text query for jobs: a parser and a printer. `SearchMatch.ts` decides which jobs match.
  *
  * ```
- *   status:failed endpoint:resize -release:12 tag:nightly since:2h error:"out of memory" OR status:timed_out shoes
+ *   status:failed endpoint:resize -release:12 tag:nightly since:2h error:"out of memory" OR input:"red shoes"
  *
  *   query       = [ alternative { OR alternative } ]      alternative = term { [ AND ] term }
- *   term        = [ "-" | NOT ] [ KEY ":" ] value         value = text without spaces and quotes | '"' text '"', with \" and \\
+ *   term        = [ "-" | NOT ] KEY ":" value             value = text without spaces and quotes | '"' text '"', with \" and \\
  *
  *   endpoint, status, release, worker, batch    several values in an alternative: any of them
  *   error-group                                 several values: any of them; the fingerprint of an error (ErrorGroup.ts)
  *   tag, error                                  several values: all of them
- *   input, output, text                         several values: all of them; words (SearchText.ts). A value without a key is text:
+ *   input, output, text                         several values: all of them; words (SearchText.ts)
  *   since, before                               once: a duration before now (30s, 10m, 2h, 7d), a date or a time
  *   -KEY                                        several values: none of them
  * ```
@@ -235,7 +235,7 @@ const readTerm = (text: string, at: number, isNegated: boolean): ReadTerm => {
   const [key = ""] = /^[^\s:"]*/.exec(text.slice(at)) ?? []
   const valueAt = at + key.length + 1
   if (key !== "" && text[valueAt - 1] === ":") return readValue(text, { key, at, valueAt, isNegated })
-  const [word = ""] = /^\S+/.exec(text.slice(at)) ?? []
+  const [word = ""] = /^(?:"[^"]*"?|\S+)/.exec(text.slice(at)) ?? []
   if (/^(?:or|and|not|OR|AND|NOT)$/.test(word)) {
     const upper = word.toUpperCase()
     return problem(
@@ -246,7 +246,12 @@ const readTerm = (text: string, at: number, isNegated: boolean): ReadTerm => {
         : `Write ${upper} in capital letters, between two terms: status:failed ${upper} tag:nightly.`
     )
   }
-  return readValue(text, { key: "text", at, valueAt: at, isNegated })
+  const plain = word.replaceAll("\"", "").slice(0, 40)
+  return problem(
+    at,
+    `${printValue(plain)} is not a term.`,
+    `Write KEY:VALUE. To find it in inputs, outputs, errors and tags: text:${printValue(plain)}. Example: ${EXAMPLE}`
+  )
 }
 
 const isKey = (key: string): key is Key => KEYS.some((one) => one === key)
@@ -280,10 +285,18 @@ const withTerm = (
     case "text": {
       const phrase = phraseOf(value)
       if (phrase === undefined) {
-        return problem(valueAt, `${printValue(value.slice(0, 40))} has no letters or digits.`, `Write words: ${key}:shoes, ${key}:"red shoes".`)
+        return problem(
+          valueAt,
+          `${printValue(value.slice(0, 40))} has no letters or digits.`,
+          `Write words: ${key}:shoes, ${key}:"red shoes".`
+        )
       }
       if (phrase.isPrefix && (phrase.words.at(-1) ?? "").length < MIN_PREFIX) {
-        return problem(valueAt, `Too many words begin with "${phrase.words.at(-1)}".`, `Write at least ${MIN_PREFIX} characters before the *.`)
+        return problem(
+          valueAt,
+          `Too many words begin with "${phrase.words.at(-1)}".`,
+          `Write at least ${MIN_PREFIX} characters before the *.`
+        )
       }
       return { values: { ...values, [key]: withValue(values[key], value) } }
     }

@@ -6,7 +6,16 @@
  */
 import type { JobStatus } from "./Job.ts"
 import type { JobSearch, SearchTerms, SearchTime, SearchValues } from "./JobSearch.ts"
-import { hasPhrase, type JobWords, phraseOf, TEXT_KEY_NAMES, TEXT_KEYS, type TextKey, type WantedWord, wantedWords } from "./SearchText.ts"
+import {
+  hasPhrase,
+  type JobWords,
+  phraseOf,
+  TEXT_KEY_NAMES,
+  TEXT_KEYS,
+  type TextKey,
+  type WantedWord,
+  wantedWords
+} from "./SearchText.ts"
 
 const STATUSES: ReadonlyArray<JobStatus> = ["IN_QUEUE", "IN_PROGRESS", "COMPLETED", "FAILED", "CANCELLED", "TIMED_OUT"]
 

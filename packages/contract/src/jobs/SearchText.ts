@@ -77,7 +77,10 @@ const HALF = /(?:\\(?:u[0-9a-fA-F]{0,3})?|[\uD800-\uDBFF])$/
  * The words of a text. `isJson`: the text is JSON. `isCut`: the text is only the beginning of a longer one, whose last word may be incomplete.
  * A text that starts with U+0001 stands for one outside the database.
  */
-export const wordsOf = (text: string | null, { isCut = false, isJson }: { readonly isJson: boolean; readonly isCut?: boolean }): TextWords => {
+export const wordsOf = (
+  text: string | null,
+  { isCut = false, isJson }: { readonly isJson: boolean; readonly isCut?: boolean }
+): TextWords => {
   if (text === null) return { words: [], isCut: false }
   if (text.charCodeAt(0) === 1) return { words: [], isCut: true }
   if (!isCut && text.length <= TEXT_LENGTH) return { words: wordsIn(isJson ? unescaped(text) : text), isCut: false }
@@ -143,5 +146,7 @@ export const indexWords = (endpoint: string, job: JobWords): ReadonlyArray<strin
 ]
 
 /** The words of an index of which a job with the wanted word has one. */
-export const indexWordsOf = ({ fields, isPrefix, word }: WantedWord): ReadonlyArray<{ readonly word: string; readonly isPrefix: boolean }> =>
+export const indexWordsOf = (
+  { fields, isPrefix, word }: WantedWord
+): ReadonlyArray<{ readonly word: string; readonly isPrefix: boolean }> =>
   fields.map((field) => ({ word: LETTERS[field] + shortened(word), isPrefix }))

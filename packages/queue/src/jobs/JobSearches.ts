@@ -120,7 +120,14 @@ export const make = (
     step: number,
     visit: (job: JobSummary, examined: Examined) => boolean
   ): Effect.fn.Return<ListCursor | null, StoreError> {
-    const sources = planOf(scope).map((planned): Source => ({ ...planned, jobs: [], texts: new Map(), at: 0, after, isRead: false }))
+    const sources = planOf(scope).map((planned): Source => ({
+      ...planned,
+      jobs: [],
+      texts: new Map(),
+      at: 0,
+      after,
+      isRead: false
+    }))
     const limit = Math.max(10, Math.ceil(step / Math.max(1, sources.length)))
     /** The last examined job. */
     let last = after

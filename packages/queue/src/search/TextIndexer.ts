@@ -38,7 +38,9 @@ export const layer = ({ delay = Duration.seconds(1) }: Options = {}): Layer.Laye
     const index = yield* TextIndex
     const outage = OutageLog.make({
       onFailure: (problem) =>
-        Effect.logError(`The index of words cannot be updated: ${problem}. Searches compare the changed jobs instead; retrying every 5 s.`),
+        Effect.logError(
+          `The index of words cannot be updated: ${problem}. Searches compare the changed jobs instead; retrying every 5 s.`
+        ),
       onRecovery: Effect.logInfo("The index of words is updated again.")
     })
     let since = performance.eventLoopUtilization()
