@@ -4,6 +4,7 @@
 import { assert, it } from "@effect/vitest"
 import { toJsonText } from "@stint/contract/Json"
 import { indexAll, Scenario } from "@stint/store-testing"
+import type { JobQuery } from "@stint/store/JobQuery"
 import { JobStore } from "@stint/store/JobStore"
 import { TextIndex, TextIndexSize } from "@stint/store/TextIndex"
 import * as Effect from "effect/Effect"
@@ -81,7 +82,7 @@ it.live("removes the oldest documents beyond the maximum size, and lists the old
     assert.isAbove(from ?? 0, 100_000)
     assert.isBelow(from ?? 0, 400_000)
     const found: Array<string> = []
-    let after
+    let after: JobQuery["after"]
     do {
       const words = [{ word: "red", isPrefix: false, fields: ["input"] as const }]
       const page = yield* (yield* JobStore).list(endpoint, { words, limit: 30, after })
