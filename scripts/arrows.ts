@@ -78,7 +78,7 @@ export const arrowProblems = (packages: ReadonlyArray<Package>): ReadonlyArray<s
       const seam = seamOf(dependency)
       if (name === "@stint/console" && !["contract", "client"].includes(short(dependency))) {
         problems.push(
-          `${arrow}. The console runs in browsers and calls the platform over HTTP: use @stint/client, or the types of @stint/contract.`
+          `${arrow}. The console runs in browsers and calls the platform over HTTP: use @stint/client, or the types from @stint/contract.`
         )
       } else if (name === "@stint/contract") {
         problems.push(
@@ -95,7 +95,7 @@ export const arrowProblems = (packages: ReadonlyArray<Package>): ReadonlyArray<s
       } else if (seam !== undefined && !(ALSO_COMPOSE[seam] ?? []).includes(short(name))) {
         problems.push(
           `${arrow}, an implementation. Depend on @stint/${seam} and let an app or an example provide the layer; for tests, use the ` +
-            `memory layer of @stint/${seam} and the suites of @stint/${seam}-testing, or put the test into apps/cli/test.`
+            `memory layer from @stint/${seam} and the suites from @stint/${seam}-testing, or put the test into apps/cli/test.`
         )
       }
     }

@@ -86,7 +86,7 @@ const { metafile } = await build({
   outdir: "dist",
   chunkNames: "chunks/[name]-[hash]",
   plugins: [
-    // A program starts with the single module that it loads lazily, so only a library has a start-up chunk of its own.
+    // A program starts with the single module that it loads lazily, so only a library has its own start-up chunk.
     ...(programs.length > 0 ? [] : [singleStartupChunk(join(folder, "src/index.ts"), {
       localApiServer: (path) => {
         localApiServer = path
@@ -147,7 +147,7 @@ const foreign = [
   })
 const licences = new Map<string, Array<string>>()
 for (const { license, name, text, version } of foreign) {
-  // Some packages only name their licence, whose text is in other packages of the same publisher.
+  // Some packages only name their licence, whose text is in other packages by the same publisher.
   const shared = foreign.find((one) =>
     one.text !== undefined && one.license === license && one.name.split("/")[0] === name.split("/")[0]
   )
@@ -162,8 +162,8 @@ for (const { license, name, text, version } of foreign) {
 const chapters = [...licences].map(([text, names]) => `# ${names.join(", ")}\n\n${text}\n`)
 writeFileSync(join(dist, "LICENSES.md"), chapters.join("\n"))
 
-// The declarations contain the types that the entry point shows, so that a user's compiler needs no bundled package. Of Effect, only durations and
-// secrets are small enough.
+// The declarations contain the types that the entry point shows, so that a user's compiler needs no bundled package. Of Effect's types, only
+// durations and secrets are small enough.
 const isEffect = (specifier: string) =>
   specifier.startsWith("effect") && !/^effect\/(Duration|Equal|Hash|Inspectable|Pipeable|Redacted|Types)$/.test(specifier)
 const types = await rolldown({

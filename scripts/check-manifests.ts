@@ -26,7 +26,7 @@ const built = <Value extends string | null>(record: Record<string, Value>): Reco
     ])
   )
 
-/** `engines` of the packages, which their tests run on. apps/cli/src/NodeVersion.ts has the reasons. */
+/** The packages' `engines`, which their tests run on. apps/cli/src/NodeVersion.ts has the reasons. */
 const NODE = "^22.19.0 || >=24"
 
 /** Packages that must have the user's version, because two copies do not recognize each other's values or types. */
@@ -95,7 +95,7 @@ for (const { folder, path, manifest } of packages) {
       problems.push(`${folder}/package.json: the name is ${manifest.name}. Rename it to ${name}, after its folder.`)
     }
     if ((manifest.keywords ?? []).length === 0) {
-      problems.push(`${folder}/package.json: "keywords" is missing. Add the words by which users search for the package.`)
+      problems.push(`${folder}/package.json: "keywords" is missing. Add the words that users search for.`)
     }
     if (!existsSync(join(path, "README.md"))) {
       problems.push(`${folder}: README.md is missing. The registry shows it: say what the package is for, with an example.`)
@@ -107,7 +107,7 @@ for (const { folder, path, manifest } of packages) {
             "users have one copy of it."
         )
       } else if (peer in (manifest.peerDependencies ?? {}) && !(peer in (manifest.devDependencies ?? {}))) {
-        problems.push(`${folder}/package.json: ${peer} is in peerDependencies only. Add it to devDependencies, for the tests.`)
+        problems.push(`${folder}/package.json: ${peer} is only in peerDependencies. Add it to devDependencies, for the tests.`)
       }
     }
     if (manifest.description === undefined) {

@@ -20,7 +20,7 @@ const folder = realpathSync(mkdtempSync(join(tmpdir(), "stint-packed-")))
 /** The path at which Node finds a dependency of an unpacked package. */
 const beside = (name: string, dependency: string) => join(folder, "installed", name.replace("/", "+"), "node_modules", dependency)
 
-/** The folder of an unpacked package, next to its own dependencies only, as in pnpm's layout. */
+/** The folder of an unpacked package, next to only its own dependencies, as in pnpm's layout. */
 const installed = (name: string) => beside(name, name)
 
 const link = (target: string, path: string) => {

@@ -47,11 +47,11 @@ export const jsonDifference = (expected: unknown, actual: unknown, varying: Vary
     if (typeof expected !== typeof actual) return `${at} has another type: ${shown}`
     const range = varying.get(key)
     return range !== undefined && typeof actual === "number" && !(actual >= range[0] && actual <= range[1])
-      ? `${at} is ${actual}, and not from ${range[0]} to ${range[1]}`
+      ? `${at} is ${actual}, not from ${range[0]} to ${range[1]}`
       : undefined
   }
   if (Array.isArray(expected) && Array.isArray(actual)) {
-    if (expected.length !== actual.length) return `${at} has ${actual.length} items, and not ${expected.length}`
+    if (expected.length !== actual.length) return `${at} has ${actual.length} items, not ${expected.length}`
     return expected.map((one, index) => jsonDifference(one, actual[index], varying, `${path}[${index}]`)).find((one) =>
       one !== undefined
     )

@@ -23,7 +23,7 @@ export interface Setting {
   /** The folder of the examples. The hidden imports of a page name it by its path in the repository. */
   readonly examples: string
   readonly env: NodeJS.ProcessEnv
-  /** Commands on the pages, and what replaces them in this setting. */
+  /** Commands on the pages, and their replacements in this setting. */
   readonly commands: ReadonlyArray<readonly [RegExp, string]>
   /** The port to use for each port on the page. Default: free ports. */
   readonly ports?: ReadonlyMap<string, number>
@@ -33,7 +33,7 @@ export interface Setting {
   readonly record?: (command: Recorded) => void
 }
 
-/** A command of a page, as the page shows it, with what it printed. */
+/** A page's command, as the page shows it, with its output. */
 export interface Recorded {
   readonly lines: ReadonlyArray<string>
   readonly output: string
@@ -162,7 +162,7 @@ class PageRun implements AsyncDisposable {
     const expected = Number(markOf(fence, "exit") ?? 0)
     if (ended.code !== expected) {
       const what = ended.failed === undefined ? "" : ` (${ended.failed})`
-      throw new Failed(`Exit code ${ended.code}, and not ${expected}${what}. The output:\n${output}`)
+      throw new Failed(`Exit code ${ended.code}, not ${expected}${what}. The output:\n${output}`)
     }
     return output
   }
@@ -240,7 +240,7 @@ class PageRun implements AsyncDisposable {
     }
     let value: unknown
     try {
-      // A command may first print something on stderr, such as the id of its job.
+      // A command may first print something on stderr, such as its job's id.
       value = JSON.parse(this.#output.replace(/^(?![{[]).*\n/gm, (line) => /^[\s}\]]/.test(line) ? line : ""))
     } catch {
       throw new Failed(`The page shows JSON. The output:\n${this.#output}`)

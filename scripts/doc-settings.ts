@@ -128,7 +128,7 @@ const preparePackages = (folder: string): () => Setting => {
   const project = join(folder, "work/project")
   const files = (names: ReadonlyArray<string>) =>
     Object.fromEntries(names.map((name) => [name, `file:${tarballs.get(name) ?? ""}`]))
-  // The dependencies of the examples and of the modules on the pages, at this repository's versions.
+  // The dependencies of the examples and of the pages' modules, at this repository's versions.
   const others = Object.fromEntries(
     ["effect", "@effect/vitest", "vitest", "sharp", "openai", "runpod-sdk", "typescript"].flatMap((name) => {
       const [manifest] = globSync([

@@ -18,7 +18,7 @@ export interface Ended {
 
 /** A program that runs in the background. */
 export interface Background {
-  /** What it has printed so far. */
+  /** Its output so far. */
   readonly output: () => string
   /** Resolves to true when the output satisfies the condition, or to false when the program ends first or the timeout elapses. */
   readonly until: (isReached: (output: string) => boolean, timeoutMillis: number) => Promise<boolean>

@@ -38,7 +38,7 @@ interface PublicPaths {
   readonly problems: ReadonlyArray<string>
 }
 
-/** Matches `from "x"`, `import("x")` and `import.meta.resolve("x")`, also inside the text of a generated program. */
+/** Matches `from "x"`, `import("x")` and `import.meta.resolve("x")`, even inside the text of a generated program. */
 const IMPORT = /\b(?:from|import|resolve)\s*\(?\s*\\?["'`](@[\w-]+\/[\w-]+)((?:\/[\w.-]+)*)(?=\\?["'`])/g
 
 /** Examples in comments are not compiled, so their imports do not count. */

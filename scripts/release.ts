@@ -33,7 +33,7 @@ const version = () => {
   )
 }
 
-/** What must be done before publishing, as sentences. */
+/** The steps to take before publishing, as sentences. */
 const obstacles = (): ReadonlyArray<string> => {
   const found: Array<string> = []
   if (readManifest(join(root, "package.json")).repository === undefined) {

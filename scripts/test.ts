@@ -21,10 +21,10 @@ const isLong = process.argv.includes("--long")
 const isCi = process.env["CI"] === "true"
 process.env["STINT_TIER"] = isLong ? "long" : "quick"
 
-/** How often a file that fails runs. */
+/** The maximum number of runs of a failing file. */
 const maxTries = isCi ? 3 : 1
 
-/** The number of a tier's files that are run again. */
+/** The maximum number of a tier's files that run again. */
 const MAX_REPEATED_FILES = 4
 
 interface Counts {

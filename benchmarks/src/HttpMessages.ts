@@ -7,7 +7,7 @@ import * as Schema from "effect/Schema"
 export const Operation = Schema.Literals(["run", "runsync", "ping"])
 export type Operation = typeof Operation.Type
 
-/** The address of a server and the worker keys of its endpoints. */
+/** A server's address and the worker keys of its endpoints. */
 export const Listening = Schema.Struct({ baseUrl: Schema.String, workerKeys: Schema.Record(Operation, Schema.String) })
 export type Listening = typeof Listening.Type
 

@@ -13,8 +13,8 @@ import { freePort, PEERS, startRedis } from "./Peers.ts"
 import { OUTPUT } from "./SubjectProcess.ts"
 
 /**
- * What the load generator calls: `run` responds once the job is stored, `runsync` with the result of a no-op, and `pipeline` with the result
- * of three steps.
+ * The operations that the load generator calls: `run` responds once the job is stored, `runsync` with the result of a no-op, and `pipeline` with the
+ * result of three steps.
  */
 export type Operation = "run" | "runsync" | "pipeline"
 
@@ -30,20 +30,22 @@ export interface Stack {
   readonly end: () => Promise<void>
 }
 
-const json = async (url: string, init: RequestInit = {}): Promise<unknown> => {
+/** Calls an HTTP endpoint. Throws unless the response is successful JSON. */
+export const json = async (url: string, init: RequestInit = {}): Promise<unknown> => {
   const response = await fetch(url, init)
   if (!response.ok) throw new Error(`${url}: ${response.status} ${await response.text()}`)
   return await response.json()
 }
 
 /** Stops a child process that exits when its IPC channel closes. */
-const endChild = async (child: ChildProcess): Promise<void> => {
+export const endChild = async (child: ChildProcess): Promise<void> => {
   const ended = new Promise((gone) => child.once("exit", gone))
   child.disconnect()
   await ended
 }
 
-const startChild = async (file: string, args: ReadonlyArray<string> = []) => {
+/** Starts a child process and waits for its first message. */
+export const startChild = async (file: string, args: ReadonlyArray<string> = []) => {
   // By default Restate's SDK logs every invocation, which costs time.
   const env = { ...process.env, RESTATE_LOGGING: "ERROR" }
   const child = fork(file, args, { stdio: ["ignore", "inherit", "inherit", "ipc"], env })
@@ -54,7 +56,8 @@ const startChild = async (file: string, args: ReadonlyArray<string> = []) => {
   return { child, message }
 }
 
-const portOf = (message: unknown) => Schema.decodeUnknownSync(Schema.Struct({ port: Schema.Int }))(message).port
+/** The port in the first message of a server's process. */
+export const portOf = (message: unknown) => Schema.decodeUnknownSync(Schema.Struct({ port: Schema.Int }))(message).port
 
 const sdk = JSON.stringify(resolve(import.meta.dirname, "../../packages/sdk/src/index.ts"))
 
@@ -64,10 +67,10 @@ sdk.serverless.start({ handler: () => (${JSON.stringify(OUTPUT)}), concurrency_m
 `
 
 /** A platform with one worker of the handler. */
-export const stint = async (source = NO_OP): Promise<Stack> => {
+export const stint = async (): Promise<Stack> => {
   const folder = await mkdtemp(join(tmpdir(), "stint-benchmark-"))
   const handler = join(folder, "handler.ts")
-  await writeFile(handler, source)
+  await writeFile(handler, NO_OP)
   await writeFile(
     join(folder, "stint.config.ts"),
     `export default { endpoints: { bench: { handler: ${JSON.stringify(handler)}, workers: { min: 1, max: 1 } } } }\n`

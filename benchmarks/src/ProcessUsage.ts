@@ -10,7 +10,7 @@ const TICKS_A_SECOND = setting("CLK_TCK")
 const PAGE = setting("PAGESIZE")
 
 export interface ProcessUsage {
-  /** CPU time of all threads since the start of the process. */
+  /** CPU time of all threads since the process's start, and of its children that have ended. */
   readonly seconds: number
   /** Resident memory, in MiB. */
   readonly memory: number
@@ -21,7 +21,7 @@ export const usageOf = async (pid: number): Promise<ProcessUsage> => {
   // Field 2, the process name, may contain any character. The fields from 3 on are separated by spaces.
   const fields = text.slice(text.lastIndexOf(")") + 2).split(" ")
   const field = (place: number) => Number(fields[place - 3])
-  return { seconds: (field(14) + field(15)) / TICKS_A_SECOND, memory: field(24) * PAGE / 2 ** 20 }
+  return { seconds: (field(14) + field(15) + field(16) + field(17)) / TICKS_A_SECOND, memory: field(24) * PAGE / 2 ** 20 }
 }
 
 /** A process and all its descendants. */

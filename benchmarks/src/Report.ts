@@ -14,7 +14,7 @@ import { figuresOf, tablesOf } from "./PrintedTables.ts"
 import { chartOf } from "./ReportChart.ts"
 import type { Row } from "./Rows.ts"
 
-/** What figures depend on. */
+/** The circumstances that figures depend on. */
 export interface Circumstances {
   /** `2026-11-23`. */
   readonly date: string

@@ -47,7 +47,12 @@ export const rows: ReadonlyArray<Row> = [
     benchmarks: [{ script: "volume-cache", args: ["5"], quick: ["1", "small"] }],
     minutes: 5
   },
-  { id: "P10", title: "a typed pipeline of three steps", benchmarks: [benchmark("pipelines", "--rounds", "1")], minutes: 2 },
+  {
+    id: "P10",
+    title: "a typed pipeline of three steps",
+    benchmarks: [benchmark("pipelines", "--rounds", "1"), benchmark("pipeline-waits", "--rounds", "1", "--items", "1000")],
+    minutes: 8
+  },
   { id: "P11", title: "tracing", benchmarks: [benchmark("tracing", "--rounds", "1")], minutes: 4 },
   {
     id: "P12",

@@ -86,7 +86,7 @@ interface Comparison {
 
 /** Starts the stacks, measures them in turn, prints a table for each operation and number of connections, and ends the stacks. */
 export const compareStacks = async (
-  starts: ReadonlyArray<() => Promise<Stack>>,
+  starts: ReadonlyArray<() => Promise<Stack | ReadonlyArray<Stack>>>,
   { connections, millis, operations, rounds }: Comparison
 ): Promise<void> => {
   const stacks: Array<Stack> = []
@@ -99,7 +99,7 @@ export const compareStacks = async (
   }
   const load = startLoad()
   try {
-    for (const start of starts) stacks.push(await start())
+    for (const start of starts) stacks.push(...[await start()].flat())
     // The first requests compile the code of the stacks.
     for (const stack of stacks) for (const operation of operations) await load.measure(stack, operation, 16, millis)
     for (let round = 0; round < rounds; round++) {

@@ -3,7 +3,7 @@
  *
  * ```
  *   pnpm bench                     lists the rows
- *   pnpm bench P1                  runs one row in the way in which its published figures were measured
+ *   pnpm bench P1                  runs one row as its published figures were measured
  *   pnpm bench all --quick         runs every row with the minimum number of rounds, to test the benchmarks and not Stint's speed
  *   pnpm bench P1 --report FOLDER  also writes FOLDER/P1.md, P1.json, charts, and an index of the folder (Report.ts)
  * ```
@@ -44,7 +44,7 @@ const run = (script: string, args: ReadonlyArray<string>): Promise<string> =>
     child.once("close", (code) => code === 0 ? done(output) : failed(new Error(`${script}.ts exited with code ${code}`)))
   })
 
-/** What a figure depends on. */
+/** The circumstances that a figure depends on. */
 const circumstances = (): Circumstances => ({
   date: new Date().toISOString().slice(0, 10),
   commit: execFileSync("git", ["rev-parse", "--short", "HEAD"], { cwd: folder, encoding: "utf8" }).trim(),

@@ -50,7 +50,7 @@ interface Figures {
   readonly cpu: number
 }
 
-/** A running, warmed-up subject, and what can be measured on it. */
+/** A running, warmed-up subject, and its measurable steps. */
 interface Subject {
   readonly steps: ReadonlyMap<string, () => Promise<Figures>>
   readonly end: () => Promise<void>

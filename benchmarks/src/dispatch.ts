@@ -40,7 +40,7 @@ const platform = await startPlatform(join(folder, "stint.config.ts"), folder, { 
 
 const body = JSON.stringify({ input: { text: "x".repeat(200) } })
 
-/** The time from just before the request to the start of the handler, in milliseconds. */
+/** The time from just before the request to the handler's start, in milliseconds. */
 const once = async (): Promise<number> => {
   const before = process.hrtime.bigint()
   const response = await fetch(`${platform.url}/v2/clock/runsync`, {

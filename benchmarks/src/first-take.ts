@@ -1,5 +1,5 @@
 /**
- * P8 (docs/spec/figures.md#performance): the time from the start of a process to its first take, compared with `node` on an empty program.
+ * P8 (docs/spec/figures.md#performance): the time from a process's start to its first take, compared with `node` on an empty program.
  *
  * - `bare`: `node -e 0`, until it exits.
  * - `published`: a handler that imports the published build of the SDK (from `pnpm build`), until its first take from a stub platform.

@@ -59,7 +59,7 @@ describe("the simulation", () => {
       wakeAt: null
     })
     expect(() => run(jobs, { decide: impatient })).toThrow("the scaler drained w1, which is running")
-    expect(() => run(jobs, { decide: () => ({ start: 0, drain: [], wakeAt: null }) })).toThrow("1 jobs wait for ever")
+    expect(() => run(jobs, { decide: () => ({ start: 0, drain: [], wakeAt: null }) })).toThrow("1 jobs wait forever")
   })
 
   it("assigns jobs to workers in the order of arrival, for every scaler", () => {

@@ -149,7 +149,7 @@ export class LocalRegistry implements AsyncDisposable {
     await this.publish(join(folder, "package"))
   }
 
-  /** A new folder with these files. A text is written unchanged, everything else as JSON. */
+  /** A new folder with these files. A string is written unchanged, everything else as JSON. */
   project(name: string, files: Readonly<Record<string, unknown>>): string {
     const folder = join(this.folder, "projects", name)
     mkdirSync(folder, { recursive: true })

@@ -1,7 +1,7 @@
 /**
  * Checks how TypeScript resolves the entry points of packed packages (`attw`): node check-types.mjs <tarball>...
  *
- * The packages are ES modules only. So `node10`, which does not know `exports`, is not supported, and a CommonJS module loads them with
+ * The packages contain only ES modules. So `node10`, which does not know `exports`, is not supported, and a CommonJS module loads them with
  * Node's `require` of ES modules.
  */
 import { checkPackage, createPackageFromTarballData } from "@arethetypeswrong/core"

@@ -21,7 +21,7 @@ const MINUTES = 60_000
 const BASE = "localhost/stint-node:1"
 const STINT = "localhost/stint:test"
 
-/** The program in the image, which needs no shell. */
+/** The image's program, which needs no shell. */
 const CLI = "/srv/node_modules/@stint/cli/dist/bin.js"
 
 /** The grace period in the compose file, in seconds. */
@@ -47,7 +47,7 @@ interface Job {
 describe.skipIf(missing !== undefined)(`the platform's image${missing === undefined ? "" : ` (${missing})`}`, () => {
   const engine = new TestEngine()
   const project = join(engine.folder, "project")
-  /** The containers of the running test, which end with it. */
+  /** The running test's containers, which end with it. */
   const containers: Array<string> = []
 
   beforeAll(async () => {

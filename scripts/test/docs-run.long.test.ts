@@ -24,7 +24,8 @@ const NOT_IN: Readonly<Record<string, ReadonlyArray<string>>> = {
   packages: ["docs/operations/deploy.md"]
 }
 
-describe.each(["clone", "packages"] as const)("in the setting %s", (name) => {
+// The two settings share nothing, so they run at the same time. The pages of a setting share its folder and run one after the other.
+describe.concurrent.each(["clone", "packages"] as const)("in the setting %s", (name) => {
   const pages = runPagesOf(root).filter((page) => NOT_IN[name]?.includes(page) !== true)
   const outcomes: Array<Outcome> = []
   let setting: PreparedSetting
@@ -34,13 +35,13 @@ describe.each(["clone", "packages"] as const)("in the setting %s", (name) => {
   }, 300_000)
   afterAll(() => setting[Symbol.dispose](), 300_000)
 
-  it.each(pages)("%s runs as shown", async (page) => {
+  it.each(pages)("%s runs as shown", { concurrent: false, timeout: 300_000 }, async (page) => {
     const outcome = await runPage(page, readFileSync(join(root, page), "utf8"), setting.next())
     outcomes.push(outcome)
     expect(outcome.problems.join("\n\n")).toBe("")
-  }, 300_000)
+  })
 
-  it("runs and compares at least as many blocks as before", ({ skip }) => {
+  it("runs and compares at least as many blocks as before", { concurrent: false }, ({ skip }) => {
     skip(outcomes.length < pages.length, "not every page ran")
     for (const { compared, page, run, skipped } of outcomes) {
       console.log(`${page}: ${run} run, ${compared} compared, ${skipped.length} skipped`)

@@ -11,6 +11,7 @@ import { beforeAll, beforeEach, describe, expect, it } from "vitest"
 import { ConsoleBrowser, program } from "./ConsoleBrowser.ts"
 import { followRun, populateRuns } from "./ConsolePipelines.ts"
 import { manageSchedules, populateSchedules } from "./ConsoleSchedules.ts"
+import { strangerTasks } from "./ConsoleTasks.ts"
 import { populateUsage, PRICES, readUsage } from "./ConsoleUsage.ts"
 import { watchWorkers } from "./ConsoleWorkers.ts"
 import { FIXTURES, PlatformProcess, until } from "./PlatformProcess.ts"
@@ -390,6 +391,8 @@ describe("the web console in a browser", () => {
   it("shows usage and budgets, also by keyboard, downloads them, and tells a failure from an empty period", readUsage, 300_000)
 
   it("finds workers of all endpoints by state, and opens their jobs", watchWorkers, 300_000)
+
+  it("needs few clicks for the tasks of somebody who knows only the console", strangerTasks, 300_000)
 
   it("follows a run in its graph, sends it an event, and retries it from a node", followRun, 300_000)
 

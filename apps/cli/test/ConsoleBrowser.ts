@@ -98,6 +98,16 @@ export class ConsoleBrowser {
     )
   }
 
+  /** Records the tasks of a page's threads. */
+  startTracing(page: Page): Promise<void> {
+    return this.#browser.startTracing(page, { categories: ["toplevel", "disabled-by-default-devtools.timeline"] })
+  }
+
+  /** Ends the recording: the text of a trace. */
+  async stopTracing(): Promise<string> {
+    return (await this.#browser.stopTracing()).toString()
+  }
+
   /** Whether the page is wider than its window. */
   isTooWide(page: Page): Promise<boolean> {
     return page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth + 1")

@@ -107,7 +107,9 @@ describe.skipIf(missing !== undefined)(`workers in containers${missing === undef
   it("say in the job's error and explanation that a worker ran out of memory", async () => {
     const job = await ended("hungry", await platform.run("hungry", { do: "hog" }))
     expect(job.status).toBe("FAILED")
-    expect(job.error).toMatch(/was killed by signal SIGKILL\. It was out of memory: give it more, or fewer jobs at once\./)
+    expect(job.error).toMatch(
+      /was killed by signal SIGKILL\. It was out of memory\. Its limit is \d+ MiB\. Give it more, or fewer jobs at once\./
+    )
     const { body } = await platform.request("GET", `/v2/hungry/status/${job.id}?explain=true`)
     expect(JSON.stringify(body)).toContain("It was out of memory")
   }, 300_000)

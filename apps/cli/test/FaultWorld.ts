@@ -6,9 +6,9 @@ import { isTerminal, JobStatus } from "@stint/contract/Job"
 import { History } from "@stint/store-testing"
 import * as Schema from "effect/Schema"
 import { type ChildProcess, spawn } from "node:child_process"
-import { readFile } from "node:fs/promises"
 import { join } from "node:path"
 import process from "node:process"
+import * as JsonLines from "./JsonLines.ts"
 import { FIXTURES, PlatformProcess } from "./PlatformProcess.ts"
 import { RecordingProxy, throughProxy } from "./RecordingProxy.ts"
 
@@ -282,9 +282,8 @@ export class FaultWorld implements AsyncDisposable {
   }
 
   /** The log lines of the handlers. */
-  async handlers(): Promise<ReadonlyArray<{ readonly event: string; readonly id: string; readonly at: number }>> {
-    const text = await readFile(this.log, "utf8").catch(() => "")
-    return text.trim().split("\n").filter((line) => line !== "").map((line) => JSON.parse(line))
+  handlers(): Promise<ReadonlyArray<{ readonly event: string; readonly id: string; readonly at: number }>> {
+    return JsonLines.read(this.log)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

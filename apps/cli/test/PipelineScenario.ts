@@ -5,7 +5,7 @@
 import * as ProcessTable from "@stint/pool-process/ProcessTable"
 import { execute } from "@stint/store-postgres/testing"
 import { History, SeededRandom } from "@stint/store-testing"
-import { readdir, readFile } from "node:fs/promises"
+import { readdir, readFile, stat } from "node:fs/promises"
 import { join } from "node:path"
 import process from "node:process"
 import { DatabaseSync } from "node:sqlite"
@@ -65,11 +65,20 @@ const workersOf = async (dataDir: string): Promise<ReadonlyArray<ProcessTable.Pr
   })
 }
 
-/** Kills for `millis`, and until at least two workers and two platforms have been killed. `isShared`: two nodes with a PostgreSQL database. */
+/** The size of a file that may not exist yet. */
+const sizeOf = (file: string): Promise<number> => stat(file).then(({ size }) => size, () => 0)
+
+/** How long a scenario kills. `isShared`: two nodes with a PostgreSQL database. */
+interface KillOptions extends ScenarioOptions {
+  readonly isShared?: boolean
+  readonly millis: number
+  /** The minimum number of kills. At least two workers and two platforms are killed. */
+  readonly kills?: number
+}
+
+/** Kills for `millis`, and until there were enough kills. */
 export const killedRuns = async (
-  { env, isShared = false, millis, seed = SeededRandom.runSeed() }:
-    & ScenarioOptions
-    & { readonly isShared?: boolean; readonly millis: number }
+  { env, isShared = false, kills = 0, millis, seed = SeededRandom.runSeed() }: KillOptions
 ): Promise<ScenarioResult> => {
   const random = SeededRandom.seededRandom(seed)
   const pick = <A>(list: ReadonlyArray<A>): A | undefined => list[Math.floor(random() * list.length)]
@@ -110,13 +119,13 @@ export const killedRuns = async (
 
   let workerKills = 0
   let platformKills = 0
-  let lines = 0
+  let logged = 0
   const stopAt = performance.now() + millis
-  while (performance.now() < stopAt || workerKills < 2 || platformKills < 2) {
+  while (performance.now() < stopAt || workerKills < 2 || platformKills < 2 || workerKills + platformKills < kills) {
     // Otherwise, on a busy machine, only starting workers would be killed.
-    lines = await until("a step to begin since the last kill", async () => {
-      const { length } = await linesOf(log)
-      return length > lines ? length : undefined
+    logged = await until("a step to begin since the last kill", async () => {
+      const size = await sizeOf(log)
+      return size > logged ? size : undefined
     }, GENEROUS)
     await pause(random() * 1_500)
     const dice = random()

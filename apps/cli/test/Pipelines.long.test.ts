@@ -298,6 +298,12 @@ describe.concurrent("a stream in the middle of which its worker is killed by kil
 
 const minutes = SeededRandom.chaosMinutes()
 
+/** The minimum number of kills: `STINT_CHAOS_KILLS=500` kills 500 times, in about half an hour. */
+const kills = Number(process.env["STINT_CHAOS_KILLS"] ?? 0)
+
+/** The time for one kill, with the restart of the platform, on a busy machine. Milliseconds. */
+const MILLIS_PER_KILL = 10_000
+
 describe.each([
   { world: "one platform", isShared: false, millis: 25_000, millisPerMinute: 10_000 },
   { world: "two nodes with a PostgreSQL database", isShared: true, millis: 10_000, millisPerMinute: 5_000 }
@@ -309,6 +315,7 @@ describe.each([
       env: { NODE_COMPILE_CACHE: cache },
       seed,
       isShared,
+      kills,
       millis: millis + (minutes ?? 0) * millisPerMinute
     })
     reportChaos(context, counts)
@@ -316,5 +323,5 @@ describe.each([
     process.stdout.write(`kill -9 at random moments, ${world}: ${told}\n`)
     expect(violations, told).toEqual([])
     expect(counts["runs"], told).toBeGreaterThanOrEqual(OPEN_RUNS)
-  }, 5 * GENEROUS + (minutes ?? 0) * 60_000)
+  }, 5 * GENEROUS + (minutes ?? 0) * 60_000 + kills * MILLIS_PER_KILL)
 })

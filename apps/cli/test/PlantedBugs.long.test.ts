@@ -7,7 +7,7 @@ import { missing } from "@stint/store-postgres/testing"
 import { join } from "node:path"
 import process from "node:process"
 import { pathToFileURL } from "node:url"
-import { describe, expect, it } from "vitest"
+import { describe, expect, it, vi } from "vitest"
 import {
   cancels,
   cutReaders,
@@ -83,7 +83,10 @@ const planted: ReadonlyArray<Planted> = [
   }
 ]
 
-describe("chaos: planted bugs between real processes", () => {
+// Each scenario mostly waits for leases and process starts, so two of them run at a time.
+vi.setConfig({ maxConcurrency: 2 })
+
+describe.concurrent("chaos: planted bugs between real processes", () => {
   it.for(planted)("$rule: the scenario detects that $what", { timeout: 240_000 }, async (plant, context) => {
     const { bug, lacks, rule, run, says = "" } = plant
     if (lacks !== undefined) context.skip(lacks)

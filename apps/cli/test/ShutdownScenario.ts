@@ -4,9 +4,9 @@
  * planted bug is detected.
  */
 import { History } from "@stint/store-testing"
-import { readFile } from "node:fs/promises"
 import { join } from "node:path"
 import type { ScenarioOptions, ScenarioResult } from "./FaultScenarios.ts"
+import * as JsonLines from "./JsonLines.ts"
 import { FIXTURES, PlatformProcess, until } from "./PlatformProcess.ts"
 
 const CONFIG = ["serve", "--config", join(FIXTURES, "stint.config.ts")]
@@ -19,10 +19,7 @@ export interface HistoryLine {
 }
 
 /** The lines that the jobs of fixtures/slow.ts wrote. */
-export const historyOf = async (log: string): Promise<ReadonlyArray<HistoryLine>> => {
-  const text = await readFile(log, "utf8").catch(() => "")
-  return text.trim().split("\n").filter((line) => line !== "").map((line) => JSON.parse(line))
-}
+export const historyOf = (log: string): Promise<ReadonlyArray<HistoryLine>> => JsonLines.read(log)
 
 /** Stops a platform with SIGTERM while two of 12 jobs run, and starts it again. */
 export const terminated = async ({ env }: ScenarioOptions): Promise<ScenarioResult> => {

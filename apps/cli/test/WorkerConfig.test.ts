@@ -111,14 +111,27 @@ describe("warnings at startup", () => {
     expect(warningsFor(facts)).toEqual(expected.map((words) => expect.stringContaining(words)))
   })
 
-  it("say for each kind of user what a handler can read, and that processes have no limits", () => {
-    expect(isolationOf({ workerUser: "platform" })).toContain("can read the platform's files and environment")
-    expect(isolationOf({ workerUser: "shared" })).toMatch(
+  const all = { enforced: ["CPU time", "memory", "number of processes"], missing: [], reason: "" }
+
+  it("say for each kind of user what a handler can read", () => {
+    expect(isolationOf({ workerUser: "platform" }, all)).toContain("can read the platform's files and environment")
+    expect(isolationOf({ workerUser: "shared" }, all)).toMatch(
       /can read the environment and the files of other workers.*200000-265535/
     )
-    expect(isolationOf({ workerUser: "per-endpoint" })).toBe(
-      "The worker processes of each endpoint run as their own user. Their CPU, memory and number of processes are not limited. Workers in " +
-        "containers are isolated and limited."
+    expect(isolationOf({ workerUser: "per-endpoint" }, all)).toBe(
+      "The worker processes of each endpoint run as their own user. The limits of their CPU time, memory and number of processes are " +
+        "enforced if the endpoint sets them. Workers in containers are isolated and limited."
+    )
+  })
+
+  it("say which limits of processes cannot be enforced, and why", () => {
+    const none = { enforced: [], missing: all.enforced, reason: "This system has no control groups." }
+    expect(isolationOf({ workerUser: "platform" }, none)).toContain(
+      "Limits of their CPU time, memory and number of processes cannot be enforced. This system has no control groups. Workers in"
+    )
+    const some = { enforced: ["memory"], missing: ["CPU time"], reason: "Because." }
+    expect(isolationOf({ workerUser: "platform" }, some)).toContain(
+      "The limits of their memory are enforced if the endpoint sets them. Limits of their CPU time cannot be enforced. Because."
     )
   })
 })

@@ -17,6 +17,19 @@ describe("the timeline of a job", () => {
     expect(brief(timelineOf(running, [], 400))).toEqual(["Wait wait 100-200", "Attempt 1 run 200-400+"])
   })
 
+  it("shows the parts of a cold start below the wait, up to its end", () => {
+    const waitParts = [{ phase: "queue", millis: 20 }, { phase: "start", millis: 150 }, { phase: "take", millis: 30 }] as const
+    const job = { status: "COMPLETED", createdAt: 100, queuedAt: 100, startedAt: 300, finishedAt: 900, attempts: 1 }
+    expect(brief(timelineOf({ ...job, waitParts }, [], 5_000))).toEqual([
+      "Wait wait 100-300",
+      "Queue wait 100-120",
+      "Start cold 120-270",
+      "Take wait 270-300",
+      "Attempt 1 done 300-900"
+    ])
+    expect(timelineOf({ ...job, waitParts: [{ phase: "take", millis: 200 }] }, [], 5_000)).toHaveLength(2)
+  })
+
   it("shows a job that was cancelled before any attempt as one bar", () => {
     const job = { status: "CANCELLED", createdAt: 100, queuedAt: 100, finishedAt: 250, attempts: 0 }
     expect(brief(timelineOf(job, [], 400))).toEqual(["Wait ended 100-250"])

@@ -12,15 +12,15 @@
  * ```
  *
  * The scaler sees the same observation as in production and makes the same decisions (ScalingPolicy.ts). Starts never fail, a worker stops at
- * once when it is drained, and the worker that has been idle for longest takes the next job.
+ * once when it is drained, and the worker that has been idle longest takes the next job.
  */
 import type { ScalingPolicy } from "@stint/autoscaler"
 import type { Arrival } from "./ArrivalTraces.ts"
 
-/** What a scaler decides. It starts and stops workers; `wakeAt` is the latest time at which it wants to decide again. */
+/** A scaler's decision. It starts and stops workers; `wakeAt` is the latest time at which it wants to decide again. */
 export type ScalerDecision = Pick<ScalingPolicy.Decision, "start" | "drain" | "wakeAt">
 
-/** A scaler with a state of its own, for one run. */
+/** A scaler with its own state, for one run. */
 export type Scaler = (observation: ScalingPolicy.Observation) => ScalerDecision
 
 export interface SimulationOptions {
@@ -139,7 +139,7 @@ export const simulate = ({ arrivals, coldStart, decide, limits, scaler }: Simula
     )
     const ended = arrived === arrivals.length && taken === waiting.length
     if (ended && (workers.size <= limits.min || next === Infinity)) break
-    if (next === Infinity) throw new Error(`${waiting.length - taken} jobs wait for ever`)
+    if (next === Infinity) throw new Error(`${waiting.length - taken} jobs wait forever`)
     decisionsAtOnce = next > now ? 0 : decisionsAtOnce + 1
     if (decisionsAtOnce > MAX_DECISIONS_AT_ONCE) throw new Error(`the scaler asks again and again at ${now}`)
     now = Math.max(now, next)

@@ -9,7 +9,7 @@ import { EventWindow } from "./EventWindow.ts"
 /** The maximum number of endpoints whose jobs are counted. One window takes about 300 bytes. */
 export const MAX_ENDPOINTS = 5_000
 
-/** The maximum number of failing receivers, because callers choose their addresses. Beyond it, the one that failed first is removed. */
+/** The maximum number of failing receivers, because callers choose their addresses. Beyond it, the receiver that failed first is removed. */
 export const MAX_HOSTS = 500
 
 const HOUR = 3_600_000

@@ -7,7 +7,7 @@
  * ```
  *
  * - A condition that holds is reported once, and then repeated at most every `repeatMs`.
- * - Every alert that has fired is resolved once, when its condition has not held for `resolveMs`. So a flapping condition does not send a
+ * - Every alert that has fired is resolved once, when its condition has not held for `resolveMs`. A flapping condition therefore does not send a
  *   message each time.
  * - At most {@link MAX_ALERTS} of one kind are tracked. Further conditions are reported when there is room.
  */

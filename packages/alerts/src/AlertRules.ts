@@ -40,7 +40,7 @@ const WORKERS_FAILING_MILLIS = 60_000
 /** Callers choose the addresses of webhooks, so a single mistyped address must not fire. */
 const RECEIVER_FAILURES = 3
 
-/** What is known about an endpoint. */
+/** An endpoint's observed state. */
 export interface EndpointObservation {
   readonly id: string
   /** Jobs that ended within the window, excluding cancelled jobs. */
@@ -63,7 +63,7 @@ export interface HostObservation {
   readonly reason: string
 }
 
-/** The state of a platform at one moment. */
+/** A platform's state at one moment. */
 export interface Observation {
   /** Milliseconds since 1970. */
   readonly now: number

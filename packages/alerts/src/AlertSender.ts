@@ -26,7 +26,7 @@ import type * as Scope from "effect/Scope"
 export interface Receivers {
   readonly urls: ReadonlyArray<string>
   readonly secret: Redacted.Redacted
-  /** The time limit of one attempt. */
+  /** The time limit for one attempt. */
   readonly timeout: Duration.Duration
 }
 

@@ -40,11 +40,11 @@ import * as AlertSender from "./AlertSender.ts"
 
 const isEndpointId = Schema.is(EndpointId)
 
-/** What to watch, and where to send alerts. */
+/** The conditions to watch, and the receivers of alerts. */
 export interface Options {
   readonly receivers: AlertSender.Receivers
   readonly thresholds: AlertRules.Thresholds
-  /** A firing alert is repeated after this time. */
+  /** How long until a firing alert is repeated. */
   readonly repeat: Duration.Duration
   /** Default: 15 s. */
   readonly interval?: Duration.Input
@@ -150,7 +150,7 @@ const make = Effect.fnUntraced(
       onFailure: (problem) => Effect.logError(`Alerts cannot be checked: ${problem}. Retrying.`),
       onRecovery: Effect.logInfo("Alerts are checked again.")
     })
-    // The first check is delayed, because all workers are new at the start.
+    // The first check is delayed, because all workers are new at start-up.
     yield* outage.watch(check).pipe(
       Effect.delay(interval),
       Effect.repeat(Schedule.forever),

@@ -1,5 +1,5 @@
 /**
- * Alerts: what an operator must know, sent to the operator's receivers.
+ * Alerts: problems that an operator must know about, sent to the operator's receivers.
  *
  * ```
  *   events of the platform --> AlertCounts --.

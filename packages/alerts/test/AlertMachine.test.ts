@@ -83,11 +83,11 @@ describe("the alert machine", () => {
     }))
   })
 
-  it("forgets conditions that have not held for long enough, so that its memory depends only on current problems", () => {
+  it("forgets conditions that did not hold long enough, so that its memory depends only on current problems", () => {
     fc.assert(fc.property(rounds, (all) => assert.strictEqual(play(all).state.size, 0)))
   })
 
-  it("fires in the round in which a condition has held for long enough, and not earlier", () => {
+  it("fires in the round in which a condition has held long enough, and not earlier", () => {
     fc.assert(fc.property(rounds, (all) => {
       let state: AlertState = new Map()
       let now = 0

@@ -36,7 +36,7 @@ describe("the rules of alerts", () => {
     assert.deepStrictEqual(ofEndpoint({ ended: 9, failed: 9 }), [])
   })
 
-  it("find a job that has waited for too long", () => {
+  it("find a job that has waited too long", () => {
     assert.deepStrictEqual(ofEndpoint({ oldestQueuedAt: NOW - defaults.queueAgeMs }), ["queue_old/hello"])
     assert.deepStrictEqual(ofEndpoint({ oldestQueuedAt: NOW - defaults.queueAgeMs + 1 }), [])
   })

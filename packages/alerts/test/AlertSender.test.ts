@@ -39,7 +39,7 @@ describe("the sender of alerts", () => {
   const logged: Array<string> = []
 
   test(
-    "signs each attempt with the operator's secret, and names the kind of message in a header",
+    "signs each attempt with the operator's secret, and names the message's kind in a header",
     Effect.gen(function*() {
       const { received } = yield* TestReceiver.TestReceiver
       const sender = yield* start("https://a.example/secret-path")
@@ -101,7 +101,7 @@ describe("the sender of alerts", () => {
   )
 
   test(
-    "sends to every receiver, without one that hangs delaying the others, and keeps a bounded number of messages",
+    "sends to every receiver even if one hangs, and keeps a bounded number of messages",
     Effect.gen(function*() {
       const receiver = yield* TestReceiver.TestReceiver
       const sender = yield* start("https://hangs.example", "https://b.example")

@@ -105,7 +105,7 @@ describe("the watch for alerts", () => {
       assert.deepStrictEqual(yield* after("1 hour"), ["alert.firing queue_old/hello", "alert.resolved queue_old/hello"])
     }).pipe(Effect.scoped, Effect.provide(layer)))
 
-  it.effect("reports that the store lacks space, until there is enough space", () =>
+  it.effect("reports that the store lacks space until there is enough", () =>
     Effect.gen(function*() {
       const { after, setLow } = yield* watch()
       setLow(true)

@@ -55,7 +55,7 @@ import { assessHealth, countExternalWorkers, type HealthLimits, IDLE_WORKER_HINT
 import { newWorkerId } from "./WorkerIds.ts"
 import * as WorkerLifecycle from "./WorkerLifecycle.ts"
 import * as WorkerMetering from "./WorkerMetering.ts"
-import type { EndpointTarget, WorkerTemplate } from "./WorkerTemplate.ts"
+import { type EndpointTarget, memoryLimitOf, type WorkerTemplate } from "./WorkerTemplate.ts"
 
 /** The loop's times. Milliseconds. */
 export interface Settings extends HealthLimits {
@@ -151,7 +151,8 @@ export const make = Effect.fnUntraced(function*(
       jobsHeld: status?.jobs.length ?? 0,
       exitExpected: life.draining !== undefined || status?.state === "draining",
       killReason: life.killReason(),
-      unhealthy: status?.state === "unhealthy" ? status.reason ?? "no reason was reported" : undefined
+      unhealthy: status?.state === "unhealthy" ? status.reason ?? "no reason was reported" : undefined,
+      memoryBytes: memoryLimitOf(target, life.fingerprint)
     })
     if (ready && !life.ready && !roll.isTrying(target, life.fingerprint)) yield* failures.ready
     countResults(life, status)

@@ -24,6 +24,8 @@ export interface ExitContext {
   readonly killReason: string | undefined
   /** The failed fitness check that the worker reported, if any. */
   readonly unhealthy: string | undefined
+  /** The worker's memory limit in bytes, if it has one. */
+  readonly memoryBytes?: number | undefined
 }
 
 /** The classification. */
@@ -35,10 +37,10 @@ export interface ExitClassification {
   readonly cause: string | undefined
 }
 
-const words = ({ exitExpected, killReason, exit, jobsHeld, ready, unhealthy, worker }: ExitContext): string => {
+const words = ({ exitExpected, killReason, exit, jobsHeld, memoryBytes, ready, unhealthy, worker }: ExitContext): string => {
   if (killReason !== undefined) return killReason
   if (unhealthy !== undefined) return `Worker ${worker} ended itself because it is unhealthy: ${unhealthy}.`
-  if (exit._tag !== "Exited" || exit.code !== 0 || exitExpected) return describeExit(worker, exit)
+  if (exit._tag !== "Exited" || exit.code !== 0 || exitExpected) return describeExit(worker, exit, memoryBytes)
   if (!ready) {
     return `Worker ${worker} exited with code 0 before it asked for a job. A worker must call serverless.start, or speak the worker ` +
       `protocol with the variables it receives.`

@@ -24,8 +24,8 @@ const hostGpus = (): number => {
 export const make = (id: EndpointId) =>
   Effect.map(
     UsageMeter,
-    (meter) => ({ cpuMillis = Effect.undefined, id: worker }: WorkerHandle, { source }: Endpoint, isReady = false) => {
+    (meter) => ({ id: worker, resources = Effect.undefined }: WorkerHandle, { source }: Endpoint, isReady = false) => {
       const gpus = source.type === "container" ? source.gpus ?? 0 : 0
-      return meter.watch({ endpoint: id, worker, gpus: gpus === "all" ? hostGpus() : gpus, cpuMillis, isReady })
+      return meter.watch({ endpoint: id, worker, gpus: gpus === "all" ? hostGpus() : gpus, resources, isReady })
     }
   )

@@ -64,3 +64,10 @@ export const targetOf = Effect.fnUntraced(function*(
   const previous = templateOf({ ...before.settings, createdAt, release: before.number }, before.code?.hash, secrets)
   return { endpoint, current, previous, canary }
 })
+
+/** The memory limit of the workers with this fingerprint, in bytes; undefined if they have none or run an earlier release. */
+export const memoryLimitOf = (target: EndpointTarget | undefined, fingerprint: string): number | undefined => {
+  const source = [target?.current, target?.previous, target?.canary].find((one) => one?.fingerprint === fingerprint)?.endpoint
+    .source
+  return source === undefined || source.type === "external" ? undefined : source.memoryBytes
+}

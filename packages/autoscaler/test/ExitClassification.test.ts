@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { make } from "@stint/pool/LogTail"
-import { describeExit, withLastOutput, type WorkerExit } from "@stint/pool/WorkerExit"
+import { describeExit, summaryOfExit, withLastOutput, type WorkerExit } from "@stint/pool/WorkerExit"
 import * as fc from "fast-check"
 import { classifyExit, type ExitContext } from "../src/ExitClassification.ts"
 
@@ -75,7 +75,14 @@ describe("ExitClassification", () => {
   it("mentions memory only when the exit suggests that it ran out", () => {
     assert.strictEqual(describeExit("w-1", exited(143)), "Worker w-1 exited with code 143 (128 + 15: signal SIGTERM).")
     assert.include(describeExit("w-1", killed("SIGKILL")), "If you did not kill it, the operating system may have")
-    assert.include(describeExit("w-1", killed("SIGKILL", true)), "It was out of memory")
+    assert.strictEqual(
+      describeExit("w-1", killed("SIGKILL", true)),
+      "Worker w-1 was killed by signal SIGKILL. It was out of memory. Give it more, or fewer jobs at once."
+    )
+    assert.include(
+      describeExit("w-1", killed("SIGKILL", true), 96 * 1024 ** 2),
+      "It was out of memory. Its limit is 96 MiB. Give it more"
+    )
     assert.include(describeExit("w-1", exited(134, ["FATAL ERROR: JavaScript heap out of memory"])), "It ran out of memory")
     assert.include(
       describeExit("w-1", killed("SIGTRAP")),
@@ -110,6 +117,39 @@ describe("ExitClassification", () => {
 
   it("describes an exit in a complete first line, which summaries show alone", () =>
     assert.strictEqual(withLastOutput("Gone.", ["one", "two"]).split("\n")[0], "Gone."))
+})
+
+describe("summaryOfExit", () => {
+  const summary = (...log: ReadonlyArray<string>) => summaryOfExit(withLastOutput("It exited with code 1.", log))
+
+  it("adds the last error message that the worker printed, or else its last line", () => {
+    assert.strictEqual(
+      summary(
+        "/models.ts:3",
+        "throw new Error(`no model at ${path}`)",
+        "      ^",
+        "",
+        "Error: no model at /models",
+        "    at load (/models.ts:3:9)",
+        "",
+        "Node.js v26"
+      ),
+      "It exited with code 1. It printed: Error: no model at /models"
+    )
+    assert.strictEqual(
+      summary("KeyError: 'a'", "During handling of the above exception:", "  raise ValueError", "app.errors.LoadException: b"),
+      "It exited with code 1. It printed: app.errors.LoadException: b"
+    )
+    assert.strictEqual(summary("usage: worker PORT", ""), "It exited with code 1. It printed: usage: worker PORT")
+    assert.strictEqual(summary("", " "), "It exited with code 1.")
+    assert.strictEqual(summary(), "It exited with code 1.")
+  })
+
+  it("adds nothing to other texts, and does not fail for a text that was cut", () => {
+    assert.strictEqual(summaryOfExit("Attempt 1 failed.\nError: no model"), "Attempt 1 failed.")
+    assert.strictEqual(summaryOfExit("It exited.\nIts last output:\n  Error: a\n  Err"), "It exited. It printed: Error: a")
+    assert.strictEqual(summaryOfExit(""), "")
+  })
 })
 
 describe("LogTail", () => {

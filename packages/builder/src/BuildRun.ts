@@ -148,8 +148,19 @@ const explain = (
       "Add or correct the registry's credentials on the platform's machine: docker login, or the file in STINT_ENGINE_AUTH."
     )
   }
+  // A shell or the engine reports a killed program as 128 + 9.
+  if (signal === "SIGKILL" || code === 137) {
+    return failed(
+      `The engine's build was killed${
+        last === "" ? "" : ` (${last})`
+      }. Another program ended it, or memory ran out, which \`dmesg\` would show.`,
+      "Free memory on the platform's machine, or raise the limit in STINT_BUILD_OPTIONS, and build again."
+    )
+  }
   return failed(
-    `The engine's build failed with ${signal === undefined ? `exit code ${code}` : `signal ${signal}`}: ${last}`,
+    `The engine's build failed with ${signal === undefined ? `exit code ${code}` : `signal ${signal}`}${
+      last === "" ? "" : ` (${last})`
+    }.`,
     "The build's log has all of its output."
   )
 }

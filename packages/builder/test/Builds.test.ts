@@ -223,7 +223,7 @@ describe("builds", () => {
           const { reason } = yield* ended(builds, second)
           assert.include(yield* logOf(builds, second.number), "npm: [secret npm-token]")
           assert.notInclude(yield* logOf(builds, second.number), "another-value")
-          assert.include(reason ?? "", "exit code 3: npm: [secret npm-token]")
+          assert.include(reason ?? "", "exit code 3 (npm: [secret npm-token])")
         })
     ))
 
@@ -251,7 +251,7 @@ describe("builds", () => {
         })
     ))
 
-  it.live("explain an image for another machine, a full disk and an unknown failure", () =>
+  it.live("explain an image for another machine, a full disk, a killed program and an unknown failure", () =>
     Effect.gen(function*() {
       const reasonWith = (engine: Engine) =>
         Effect.gen(function*() {
@@ -274,7 +274,15 @@ describe("builds", () => {
         yield* reasonWith({ script: ["echo 'Error: write /var/lib/x: no space left on device' >&2", "exit 125"] }),
         "The disk is full (Error: write /var/lib/x: no space left on device). Free space"
       )
-      assert.include(yield* reasonWith({ script: ["echo boom", "exit 3"] }), "The engine's build failed with exit code 3: boom")
+      assert.match(
+        yield* reasonWith({ script: ["echo 'STEP 2/3'", "kill -KILL $$"] }),
+        /^The engine's build was killed \(STEP 2\/3.*\)\. Another program ended it, or memory ran out/
+      )
+      assert.include(
+        yield* reasonWith({ script: ["exit 137"] }),
+        "The engine's build was killed. Another program ended it, or memory ran out"
+      )
+      assert.include(yield* reasonWith({ script: ["echo boom", "exit 3"] }), "The engine's build failed with exit code 3 (boom).")
     }))
 
   it.live("end their programs when they are cancelled or take too long", () =>

@@ -234,7 +234,7 @@ const externalSpan = (span: Tracer.AnySpan | undefined): Tracer.ExternalSpan | u
 }
 
 /**
- * Without a tracer that exports spans, a `traceparent` would name a span that nobody records, and its flag would make the platform and its
+ * Without a tracer that exports spans, a `traceparent` would name an unrecorded span, and its flag would make the platform and its
  * workers record every job. In that case the client sends only a span that the program itself has received.
  */
 const withHonestTraceparent = (http: HttpClient.HttpClient): HttpClient.HttpClient =>

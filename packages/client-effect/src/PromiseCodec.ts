@@ -21,7 +21,7 @@ const toResult = <A>(effect: Effect.Effect<A, Schema.SchemaError>): Promise<Code
     onSuccess: (value): CodecResult<A> => ({ value })
   }))
 
-/** The codec of a handler's endpoint, for `endpoint` of `@stint/client`. */
+/** The codec of a handler's endpoint, for `endpoint` from `@stint/client`. */
 export function make<H extends PlainHandler>(handler: H): EndpointCodec<InputOf<H>, OutputOf<H>, ChunkOf<H>>
 export function make(handler: PlainHandler): EndpointCodec<unknown, unknown, unknown> {
   const codec = HandlerCodec.ofHandler(handler)

@@ -1,5 +1,5 @@
 /**
- * The types of an endpoint, derived from the Schemas of its handler. A `Handler` of `@stint/worker` fits, and so does any object with the
+ * The types of an endpoint, derived from the Schemas of its handler. A `Handler` from `@stint/worker` fits, and so does any object with the
  * same members.
  */
 import type { ChunkShape, HandlerLike, OutputShape } from "@stint/client/HandlerType"
@@ -19,7 +19,7 @@ export interface PlainHandler extends SchemaHandler {
   readonly error: Schema.ConstraintCodec<unknown, unknown>
 }
 
-/** The input of an endpoint. */
+/** An endpoint's input. */
 export type InputOf<H extends SchemaHandler> = H["input"]["Type"]
 
 /** The result of `runSync` and `result`. */

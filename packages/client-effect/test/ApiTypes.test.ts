@@ -1,5 +1,5 @@
 /**
- * Compares the plain types of `@stint/client` with the contract's Schemas. The compiler checks this file; nothing happens at run time.
+ * Compares the plain types from `@stint/client` with the contract's Schemas. The compiler checks this file; nothing happens at run time.
  */
 import type { HandlerLike } from "@stint/client"
 import type * as ApiTypes from "@stint/client/ApiTypes"

@@ -190,7 +190,7 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
       expect(yield* promise(() => client.endpoint(endpoint.id).result(id))).toBeUndefined()
     }))
 
-  it.effect("reads status, progress and result of a job by its handle, and cancels and retries it", () =>
+  it.effect("reads a job's status, progress and result by its handle, and cancels and retries it", () =>
     Effect.gen(function*() {
       const { client, endpoint, layer, worker } = yield* open()
       const byName = yield* Effect.provide(Client.endpoint(endpoint.id), layer)
@@ -273,7 +273,7 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
       expect(second.error).toBeInstanceOf(JobFailedError)
     }))
 
-  it.effect("sends all events to every reader, with decoded chunks, and the failure of the job at the end", () =>
+  it.effect("sends all events to every reader, with decoded chunks, and the job's failure at the end", () =>
     Effect.gen(function*() {
       const { client, endpoint, layer, worker } = yield* open()
       const day = new Date(86_400_000)

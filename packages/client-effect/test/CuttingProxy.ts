@@ -17,7 +17,7 @@ export class CuttingProxy {
     this.url = url
   }
 
-  /** `after` returns the number of bytes of the next response that are passed on. Undefined: the whole response. */
+  /** `after` returns how many bytes of the next response to pass on. Undefined: the whole response. */
   static async start(platform: string, after: () => number | undefined): Promise<CuttingProxy> {
     const server = createServer()
     server.listen(0, "127.0.0.1")

@@ -11,7 +11,7 @@ import { TestClock } from "effect/testing"
 
 const refused = Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" })
 
-/** A platform that refuses connections until `upAt`, in milliseconds of the clock, and then serves long polls until the job ends at `endsAt`. */
+/** A platform that refuses connections until `upAt`, in clock milliseconds, and then serves long polls until the job ends at `endsAt`. */
 const platform = (options: { readonly upAt: number; readonly endsAt: number }) => {
   const calls: Array<string> = []
   const layer = Layer.succeed(

@@ -1,5 +1,5 @@
 /**
- * Handlers of `@stint/worker` that determine the types of the endpoints under test. Their code never runs, because the tests act as the
+ * Handlers from `@stint/worker` that determine the types of the endpoints under test. Their code never runs, because the tests act as the
  * workers.
  */
 import { Handler } from "@stint/worker"

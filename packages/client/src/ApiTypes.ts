@@ -1,7 +1,7 @@
 /**
  * The JSON that the jobs API receives and returns, as plain types (docs/spec/jobs-api.md).
  *
- * They repeat the Schemas of `@stint/contract`, so that this package has no dependencies. Type tests in `@stint/client-effect` compare the
+ * They repeat the Schemas from `@stint/contract`, so that this package has no dependencies. Type tests in `@stint/client-effect` compare the
  * two, and a property test compares `ResponseGuards.ts` with the Schemas. Durations are in milliseconds.
  */
 

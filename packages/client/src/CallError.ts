@@ -45,7 +45,7 @@ export type Reason =
 export interface CallInfo {
   readonly host: string
   readonly endpoint: string
-  /** The method of the client: `runSync`, `status`, ... */
+  /** The client's method: `runSync`, `status`, ... */
   readonly operation: string
   /** The job's id, if known. */
   readonly job?: string

@@ -1,9 +1,9 @@
 /**
- * The settings of a client: the platform's URL, the request headers and the timeouts.
+ * A client's settings: the platform's URL, the request headers and the timeouts.
  */
 import type { Decoders } from "./protocol/DriverProtocol.ts"
 
-/** The timeouts of a client. Milliseconds. */
+/** A client's timeouts. Milliseconds. */
 export interface Timeouts {
   /**
    * How long a response may take, in addition to the wait that the client requested. Default 60 s, which is enough for a 20 MB input over

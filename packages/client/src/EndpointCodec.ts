@@ -1,5 +1,5 @@
 /**
- * Encodes the input of an endpoint and decodes its results. `PromiseCodec.make(handler)` of `@stint/client-effect` builds a codec from the
+ * Encodes the input of an endpoint and decodes its results. `PromiseCodec.make(handler)` from `@stint/client-effect` builds a codec from the
  * Schemas of a handler; codecs for other validation libraries can implement the same interface.
  */
 import type { Problem } from "./CallError.ts"
@@ -9,7 +9,7 @@ export type CodecResult<Value> = { readonly value: Value } | { readonly problems
 
 /** The codec of one endpoint. */
 export interface EndpointCodec<in Input, out Output, out Chunk> {
-  /** The name of the endpoint, unless the caller passes another name. */
+  /** The endpoint's name, unless the caller passes another name. */
   readonly name: string
   /** Encodes an input as a JSON value. Problems reject the call with `Invalid`; nothing is sent. */
   readonly input: (input: Input) => Promise<CodecResult<unknown>>

@@ -1,5 +1,5 @@
 /**
- * The types of an endpoint, derived from the type of its handler. A `Handler` of `@stint/worker` fits, and so does any object with the same
+ * The types of an endpoint, derived from the type of its handler. A `Handler` from `@stint/worker` fits, and so does any object with the same
  * members.
  */
 
@@ -13,7 +13,7 @@ export interface SchemaLike {
 
 /** The part of a handler that matters to callers. */
 export interface HandlerLike {
-  /** The name of the endpoint, unless the caller passes another name. */
+  /** The endpoint's name, unless the caller passes another name. */
   readonly name: string
   readonly input: SchemaLike
   /** The job's output, or one chunk if the handler streams. */
@@ -23,7 +23,7 @@ export interface HandlerLike {
 }
 
 /**
- * The output of a job: the handler's output, or, if the handler streams, the list of its chunks (empty unless the handler aggregates). It
+ * A job's output: the handler's output, or, if the handler streams, the list of its chunks (empty unless the handler aggregates). It
  * is a union of both if the type of `streams` is `boolean`.
  */
 export type OutputShape<Streams extends boolean, Value> = Streams extends true ? ReadonlyArray<Value> : Value

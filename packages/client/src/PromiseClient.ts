@@ -121,7 +121,7 @@ export interface Client {
   /** An endpoint typed by the caller: `endpoint<{ from: number }, ReadonlyArray<number>>`. Nothing is validated at run time. */
   endpoint<Input, Output, Chunk = ElementOf<Output>>(name: string): Endpoint<Input, Output, Chunk>
   /**
-   * An endpoint typed and validated by a codec: `endpoint(PromiseCodec.make(handler))` with `PromiseCodec` of `@stint/client-effect`. An
+   * An endpoint typed and validated by a codec: `endpoint(PromiseCodec.make(handler))` with `PromiseCodec` from `@stint/client-effect`. An
    * invalid input is rejected before it is sent (`CallError`, `Invalid`), and an invalid output when it is received (`Mismatch`). `name`
    * overrides the codec's name.
    */
@@ -313,7 +313,7 @@ export const createClient = (options: ClientOptions): Client => {
     const codec = typeof of === "string" ? unvalidated(of) : of
     if (!("chunk" in codec)) {
       throw new TypeError(
-        "endpoint() received a handler. Pass a codec: endpoint(PromiseCodec.make(handler)), with PromiseCodec of @stint/client-effect."
+        "endpoint() received a handler. Pass a codec: endpoint(PromiseCodec.make(handler)), with PromiseCodec from @stint/client-effect."
       )
     }
     return endpointOf({

@@ -231,7 +231,7 @@ describe("subscribe", () => {
 })
 
 describe("subscribe on a platform without events", () => {
-  /** Responses of such platforms to an unknown route. */
+  /** Such platforms' responses to an unknown route. */
   const NONE: ReadonlyArray<Entry> = [
     response(404, "404 page not found"),
     response(404, { message: "Not Found" }),
@@ -248,7 +248,7 @@ describe("subscribe on a platform without events", () => {
   const chunksOf = (events: ReadonlyArray<JobEvent> | undefined) =>
     (events ?? []).flatMap((event) => event._tag === "Chunk" ? [event.output] : [])
 
-  it("reads `stream` instead after any response that shows that there are no events", () => {
+  it("falls back to `stream` after any response that shows that there are no events", () => {
     for (const response of NONE) {
       const { calls, value } = follow([response, page("IN_PROGRESS", 1), page("COMPLETED", 2)])
       expect(chunksOf(value)).toEqual([1, 2])

@@ -11,6 +11,7 @@ import { BackupApi } from "./control/BackupApi.ts"
 import { BuildsApi } from "./control/BuildsApi.ts"
 import { ControlApi } from "./control/ControlApi.ts"
 import { EventsApi } from "./control/EventsApi.ts"
+import { HistoryApi } from "./control/HistoryApi.ts"
 import { KeysApi } from "./control/KeysApi.ts"
 import { ModelsApi } from "./control/ModelsApi.ts"
 import { OverviewApi } from "./control/OverviewApi.ts"
@@ -56,6 +57,7 @@ export class Api extends HttpApi.make("stint")
   .add(ModelsApi)
   .add(WebhooksApi)
   .add(OverviewApi)
+  .add(HistoryApi)
   .add(EventsApi)
   .add(AgentsApi)
   .add(AgentCallsApi)

@@ -28,7 +28,7 @@ export class CurrentCaller extends Context.Service<CurrentCaller, {
   readonly limits?: KeyLimits | undefined
 }>()("@stint/contract/CurrentCaller") {}
 
-/** What the guards of the jobs API and of the OpenAI route provide. */
+/** The services that the guards of the jobs API and the OpenAI route provide. */
 export interface CallerContext {
   readonly provides: CurrentEndpoint | CurrentCaller
 }

@@ -5,7 +5,7 @@ import * as Schema from "effect/Schema"
 import { PrintableText } from "./PrintableText.ts"
 
 /**
- * The id of an endpoint, as in `/v2/{endpoint}/...`.
+ * An endpoint's id, as in `/v2/{endpoint}/...`.
  *
  * 1 to 63 letters, digits, `-` or `_`, starting with a letter or a digit: safe in URLs, file names, container names and environment
  * variables.
@@ -18,7 +18,7 @@ export const EndpointId = Schema.String.check(
 export type EndpointId = typeof EndpointId.Type
 
 /**
- * The id of a job: a UUID for `/run`, or `sync-` followed by a UUID for `/runsync` (docs/spec/jobs-api.md#job-ids).
+ * A job's id: a UUID for `/run`, or `sync-` followed by a UUID for `/runsync` (docs/spec/jobs-api.md#job-ids).
  */
 export const JobId = PrintableText.check(Schema.isBetweenLength(1, 128)).pipe(Schema.brand("JobId"))
 export type JobId = typeof JobId.Type
@@ -27,7 +27,7 @@ export type JobId = typeof JobId.Type
 export const MAX_WORKER_ID = 256
 
 /**
- * The id of a worker. The pool chooses the id, or the worker itself does if the platform did not start it
+ * A worker's id. The pool chooses the id, or the worker itself does if the platform did not start it
  * (docs/spec/environment.md#set-by-the-platform). Any printable text of 1 to 256 characters, because other SDKs use ids of any form.
  */
 export const WorkerId = PrintableText.check(Schema.isBetweenLength(1, MAX_WORKER_ID)).pipe(Schema.brand("WorkerId"))

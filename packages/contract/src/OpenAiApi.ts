@@ -56,7 +56,7 @@ const errors = {
   404: "The endpoint does not exist, or the handler returns 404",
   409: "The idempotency key belongs to a different request",
   413: "The body exceeds the limit",
-  415: "The body is a form with files, or is compressed in a way that the platform does not decode",
+  415: "The body is a form with files, or uses an encoding that the platform does not decode",
   429: "The calls exceed the rate limit or a quota of waiting jobs, with Retry-After; or the handler returns 429",
   499: "The job was cancelled",
   500: "The job failed",

@@ -38,7 +38,7 @@ export interface OperationDocs {
   readonly bodyOptional?: boolean
   /** Examples of success responses, by status. */
   readonly responses?: Readonly<Record<number, unknown>>
-  /** Descriptions of error responses, by status. Set these when handlers may return errors too. */
+  /** Descriptions of error responses, by status. Set these when handlers can return errors too. */
   readonly errors?: Readonly<Record<number, string>>
   /** Descriptions of the headers of every success response. */
   readonly headers?: Readonly<Record<string, string>>

@@ -4,8 +4,8 @@
  *
  * ```
  *   JobsAuthorization, OpenAiAuthorization    caller     the operation's own scope (jobScopeOf), for the endpoint in the URL
- *   BulkAuthorization                         manager    changes to jobs, limited to the endpoints of the key; reads: viewer
- *   ViewerAuthorization                       viewer     the state of the endpoints of the key
+ *   BulkAuthorization                         manager    changes to jobs, limited to the key's endpoints; reads: viewer
+ *   ViewerAuthorization                       viewer     the state of the key's endpoints
  *   ControlAuthorization                      operator   every endpoint
  *   KeysAuthorization                         owner      the platform itself: keys, the audit log, backups
  *   WorkerAuthorization                       worker     worker keys, for the endpoint in the URL
@@ -28,7 +28,7 @@ import { OpenAiAuthorization } from "./OpenAiApi.ts"
 /** A guard of the server. */
 export type Guard = "caller" | "viewer" | "manager" | "operator" | "owner" | "worker" | "agent"
 
-/** The scopes with which a key passes a guard: it needs one of them. */
+/** The scopes that pass a guard: a key needs one of them. */
 export const GUARD_SCOPES: { readonly [guard in Exclude<Guard, "caller">]: ReadonlyArray<KeyScope> } = {
   viewer: ["admin", "deploy", "jobs", "jobs:read"],
   manager: ["admin", "jobs", "jobs:manage"],

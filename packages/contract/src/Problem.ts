@@ -152,7 +152,7 @@ export class PayloadTooLarge extends HttpApiError.Problem<PayloadTooLarge>()("Pa
   title: "Payload too large"
 }, { ...members, limit: Schema.Int }) {}
 
-/** 415: the body is compressed in a way that the platform does not decode. */
+/** 415: the body uses an encoding that the platform does not decode. */
 export class UnsupportedEncoding extends HttpApiError.Problem<UnsupportedEncoding>()("UnsupportedEncoding", {
   type: "/problems/unsupported-encoding",
   status: 415,

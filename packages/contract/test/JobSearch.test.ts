@@ -140,7 +140,7 @@ describe("the text query of jobs", () => {
     expect(problemOf("since:0000-01-01T00:00:00+01:00")).toMatchObject({ position: 6 })
   })
 
-  it("ends for every text, with a query that prints the same again, or with a position within the text and advice", () => {
+  it("terminates for every text: with a query that prints the same again, or with advice and a position within the text", () => {
     const piece = fc.constantFrom(
       "status:",
       "failed",

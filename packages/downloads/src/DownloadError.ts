@@ -10,13 +10,13 @@ export class WriteFailed extends Schema.TaggedError<WriteFailed>()("WriteFailed"
   detail: Schema.String
 }) {}
 
-/** The files of the job together exceed the limit. */
+/** The job's files together exceed the limit. */
 export class TotalSizeExceeded extends Schema.TaggedError<TotalSizeExceeded>()("TotalSizeExceeded", {
   /** Bytes. */
   limit: Schema.Number
 }) {}
 
-/** An error of the network, the server or the disk. */
+/** A network, server or disk error. */
 const Reason = Schema.Union([GuardedHttpError.Reason, WriteFailed, TotalSizeExceeded])
 /** One of {@link Reason}. */
 export type Reason = typeof Reason.Type
@@ -26,7 +26,7 @@ const describe = (reason: Reason): string => {
     case "WriteFailed":
       return `it cannot be written to ${reason.path} (${reason.detail})`
     case "TotalSizeExceeded":
-      return `with it, the files of this job have more than the ${reason.limit} bytes that are accepted together`
+      return `with it, this job's files exceed the limit of ${reason.limit} bytes`
     default:
       return GuardedHttpError.describe(reason)
   }

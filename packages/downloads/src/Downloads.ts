@@ -11,7 +11,7 @@
  *
  * | variable | default | meaning |
  * |---|---|---|
- * | `PLATFORM_DOWNLOAD_ALLOW`, `RUNPOD_DOWNLOAD_ALLOW` | none | private ranges that downloads may reach, as `10.1.2.3, fd00:1::/64` |
+ * | `PLATFORM_DOWNLOAD_ALLOW`, `RUNPOD_DOWNLOAD_ALLOW` | none | private ranges that downloads can reach, as `10.1.2.3, fd00:1::/64` |
  *
  * Anyone who may submit a job can read every address in `DOWNLOAD_ALLOW`. List single hosts, not networks, and never `169.254.169.254`, where
  * clouds serve this machine's credentials.
@@ -63,7 +63,7 @@ export interface Options {
 
 /** Options for one download. */
 export interface FileOptions extends Options {
-  /** The name of the file, which is also made safe and unique. Default: derived from the server's response or the URL. */
+  /** The file's name, also made safe and unique. Default: derived from the server's response or the URL. */
   readonly name?: string
 }
 
@@ -77,7 +77,7 @@ export interface Settings extends GuardedHttp.Settings {
   readonly concurrency?: number
   /** How often a failed attempt is retried. Default: 3, with delays of about 5 s in total. More retries survive longer outages. */
   readonly retries?: number
-  /** Time limit of one attempt. Milliseconds. Default: 1 hour; the job's own `executionTimeout` is usually shorter. */
+  /** Time limit for one attempt. Milliseconds. Default: 1 hour; the job's own `executionTimeout` is usually shorter. */
   readonly totalTimeout?: number
   /** Where temporary folders are created. Default: the system's. Name a larger disk if the files do not fit there. */
   readonly directory?: string

@@ -85,7 +85,7 @@ export const fromUrl = (url: URL): string | undefined => {
   }
 }
 
-/** Extensions of types that handlers often recognize by their extension. Text is not included: `README` must not become `README.txt`. */
+/** Extensions for types that handlers often recognize by extension. Text is not included: `README` must not become `README.txt`. */
 const ENDINGS: { readonly [contentType: string]: string } = {
   "application/gzip": ".gz",
   "application/json": ".json",

@@ -12,7 +12,7 @@ import { join, resolve } from "node:path"
 import { TotalSizeExceeded, WriteFailed } from "./DownloadError.ts"
 import { split } from "./SafeName.ts"
 
-/** The limits for the files of a job. */
+/** The limits for a job's files. */
 export interface FolderLimits {
   /** Bytes. */
   readonly maxTotalBytes: number
@@ -85,7 +85,7 @@ const make = (path: string, { concurrency, maxTotalBytes }: FolderLimits): Targe
   const remove = (file: { readonly path: string; readonly size: number }) =>
     Effect.promise(async () => {
       left += file.size
-      // A file that cannot be removed now is removed with the folder, or stays for the owner of the folder.
+      // A file that cannot be removed now is removed with the folder, or is left to the folder's owner.
       await rm(file.path, { force: true }).catch(() => {})
     })
 

@@ -229,7 +229,7 @@ describe("a hostile server", () => {
         expect((yield* reasonOf(Downloads.file(url)))._tag).toBe("Malformed")
       })))
 
-  it.effect("cannot send slowly forever: the total time limit ends it", () =>
+  it.effect("cannot send slowly forever, because the total time limit ends it", () =>
     using({ totalTimeout: 5000 }, (directory) =>
       Effect.gen(function*() {
         const arrived = signal()

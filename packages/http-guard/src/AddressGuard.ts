@@ -155,7 +155,7 @@ export const make = (rules: Rules = {}): Result.Result<AddressGuard, InvalidRang
         if (embedded !== undefined) {
           const octets = NetAddress.ipv6ToOctets(address).slice(embedded.firstOctet, embedded.firstOctet + 4)
           const inside = reasonForAddress(NetAddress.ipv4FromBytesUnsafe(Uint8Array.from(octets)))
-          return inside === undefined ? undefined : `${inside}, inside of ${embedded.name}`
+          return inside === undefined ? undefined : `${inside}, inside ${embedded.name}`
         }
       }
       const found = SPECIAL.find(({ range }) => isIn(range))
@@ -172,7 +172,7 @@ export const make = (rules: Rules = {}): Result.Result<AddressGuard, InvalidRang
     return { reasonOf, isForbidden: (address) => reasonOf(address) !== undefined }
   })
 
-/** The comma-separated ranges of the first of these variables that contains any. If none does: the last variable, and no ranges. */
+/** The first of these variables that contains ranges, and its comma-separated ranges. If none does: the last variable, and no ranges. */
 export const rangesFromConfig = Effect.fnUntraced(function*(variables: ReadonlyArray<string>) {
   let variable = ""
   let ranges: ReadonlyArray<string> = []

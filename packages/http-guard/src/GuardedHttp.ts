@@ -87,7 +87,7 @@ export class GuardedHttp extends Context.Service<GuardedHttp, {
   readonly request: (url: string | URL, options?: Options) => Effect.Effect<Response, GuardedHttpError, Scope.Scope>
 }>()("@stint/http-guard/GuardedHttp") {}
 
-/** The settings of the client. */
+/** The client's settings. */
 export interface Settings extends AddressGuard.Rules {
   /** Time limit for resolving a name, and again for connecting. Milliseconds. Default: 10 s. */
   readonly connectTimeout?: number

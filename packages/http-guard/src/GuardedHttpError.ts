@@ -47,7 +47,7 @@ export class TooLarge extends Schema.TaggedError<TooLarge>()("TooLarge", {
 
 /** The connection was lost in the middle of the body. */
 export class ConnectionLost extends Schema.TaggedError<ConnectionLost>()("ConnectionLost", {
-  /** The decoded bytes that were received before. */
+  /** The decoded bytes received before that. */
   received: Schema.Number,
   detail: Schema.String
 }) {}
@@ -84,13 +84,13 @@ const PHASES = {
   resolve: "its name could not be resolved",
   connect: "no connection could be made",
   headers: "no answer came",
-  body: "nothing more of the body came",
+  body: "no more of the body arrived",
   total: "it was not done"
 } as const
 
 /** Why the guard refuses an address. The operator's remedy depends on the client, so this text contains none. */
 export const describeForbidden = ({ address, host, range }: Pick<Forbidden, "address" | "host" | "range">): string =>
-  `${host === address ? address : `${host} is ${address}, which`} may not be reached: ${range}`
+  `${host === address ? address : `${host} is ${address}, which`} must not be reached: ${range}`
 
 /** The reason, as the rest of a sentence that starts with the URL. */
 export const describe = (reason: Reason): string => {
@@ -113,8 +113,8 @@ export const describe = (reason: Reason): string => {
       return `its redirect is not followed: ${reason.detail}`
     case "TooLarge":
       return reason.announced === undefined
-        ? `it has more than the ${reason.limit} bytes that are accepted`
-        : `it has ${reason.announced} bytes, and ${reason.limit} are accepted`
+        ? `it has more than ${reason.limit} bytes, which is the limit`
+        : `it has ${reason.announced} bytes, and the limit is ${reason.limit}`
     case "ConnectionLost":
       return `the connection was lost after ${reason.received} bytes of the body (${reason.detail})`
     case "Malformed":

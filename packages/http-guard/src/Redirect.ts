@@ -71,7 +71,7 @@ export const next = (
   if (Result.isFailure(checked)) return fail(checked.failure.detail)
   const url = checked.success
   if (hop.url.protocol === "https:" && url.protocol === "http:" && !allowDowngrade) {
-    return fail("it leads from https to http, where everyone on the way can read and change it")
+    return fail("it leads from https to http, where anyone on the network path can read and change it")
   }
   const method = hop.method === "POST" && status <= 302
     ? "GET"

@@ -14,7 +14,7 @@ const MAX_SHOWN = 200
 export const parse = (text: string | URL): Result.Result<URL, InvalidUrl> => {
   const fail = (detail: string) => Result.fail(new InvalidUrl({ detail }))
   const given = typeof text === "string" ? text : text.href
-  if (given.length > MAX_LENGTH) return fail(`it has ${given.length} characters, and ${MAX_LENGTH} are accepted`)
+  if (given.length > MAX_LENGTH) return fail(`it has ${given.length} characters, and the limit is ${MAX_LENGTH}`)
   const url = URL.parse(given)
   if (url === null) return fail("it is not a URL with a scheme and a host")
   if (url.protocol !== "http:" && url.protocol !== "https:") return fail(`${url.protocol} is neither http: nor https:`)

@@ -71,7 +71,7 @@ describe("forbidden addresses", () => {
     return disguise([...bytes.slice(0, parts - 1), last].map((part, index) => radix(part, radixes[index]!)).join("."))
   })
 
-  it.effect("forbids every address of a forbidden range in any spelling", () =>
+  it.effect("forbids every address in a forbidden range, in any spelling", () =>
     Effect.gen(function*() {
       const http = yield* GuardedHttp.GuardedHttp
       const { seen } = yield* attempts
@@ -87,7 +87,7 @@ describe("forbidden addresses", () => {
       const { seen } = yield* attempts
       const error = yield* Effect.flip(fetched("http://inside.example/?token=secret"))
       expect(error.message).toBe(
-        "http://inside.example/?...: inside.example is 10.0.0.5, which may not be reached: private (10.0.0.0/8). " +
+        "http://inside.example/?...: inside.example is 10.0.0.5, which must not be reached: private (10.0.0.0/8). " +
           "The operator of this machine can allow the address."
       )
       expect(seen).toEqual([])
@@ -124,7 +124,7 @@ describe("forbidden addresses", () => {
 })
 
 describe("the connection", () => {
-  it.effect("goes to the checked address, even if the name resolves to another one now", () => {
+  it.effect("goes to the checked address, even if the name now resolves to another one", () => {
     const answers = ["127.0.0.2", "127.0.0.1"]
     let asked = 0
     const rebinding = Layer.succeed(Resolver.Resolver, {

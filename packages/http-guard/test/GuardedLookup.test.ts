@@ -15,10 +15,10 @@ describe("a guarded lookup", () => {
   it.each([true, false])("fails for a name with a forbidden address (all: %s)", async (all) => {
     const { error } = await lookup(make(), "localhost", all)
     expect(error).toMatchObject({ code: GuardedLookup.FORBIDDEN_ADDRESS })
-    expect(error?.message).toMatch(/^localhost is .*, which may not be reached: loopback/)
+    expect(error?.message).toMatch(/^localhost is .*, which must not be reached: loopback/)
   })
 
-  it("returns the addresses of a name that the rules allow, in the form that the caller asks for", async () => {
+  it("returns the allowed addresses of a name, in the form that the caller asks for", async () => {
     const guard = make({ allow: ["127.0.0.1", "::1"] })
     const all = await lookup(guard, "localhost", true)
     expect(all.error).toBeNull()
@@ -45,7 +45,7 @@ describe("the host of a URL", () => {
   ])(
     "%s is forbidden without being resolved",
     (url) => {
-      expect(make().reasonOf(new URL(url))).toContain("may not be reached")
+      expect(make().reasonOf(new URL(url))).toContain("must not be reached")
     }
   )
 

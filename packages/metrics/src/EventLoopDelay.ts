@@ -1,12 +1,12 @@
 /**
- * Measures how late the timers of this process run, while the value is being read.
+ * Measures how late this process's timers run, while its readings are in use.
  *
  * ```
  *   first reading --> measuring --no reading for {@link KEEP}--> stopped; the next reading starts it again
  * ```
  *
- * Node measures with a timer that wakes the process every {@link RESOLUTION}. On an idle platform, a hundred wake-ups a second cost almost as
- * much as everything else together (docs/decisions/0061-an-idle-platform.md).
+ * Node measures with a timer that wakes the process every {@link RESOLUTION}. On an idle platform, a hundred wake-ups a second cost almost as much
+ * as everything else combined (docs/decisions/0061-an-idle-platform.md).
  */
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"

@@ -19,6 +19,7 @@ import { BatchStore } from "@stint/store/BatchStore"
 import type { JobMachineEvent } from "@stint/store/JobMachine"
 import type { JobHead } from "@stint/store/JobRecord"
 import { type ApplyResult, JobStore } from "@stint/store/JobStore"
+import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -33,39 +34,74 @@ const RETURN_REASONS: { readonly [tag in JobMachineEvent["_tag"]]?: string } = {
   Return: "worker_exit"
 }
 
-const submitted = Metric.counter("stint_jobs_submitted_total", { description: "Jobs that were stored.", incremental: true })
-const ended = Metric.counter("stint_jobs_ended_total", { description: "Jobs that ended, by status.", incremental: true })
-const returned = Metric.counter("stint_jobs_returned_total", {
-  description: "Attempts that ended with the job's return to the queue, by reason.",
-  incremental: true
-})
-const wait = Metric.histogram("stint_job_wait_seconds", {
-  description: "The time that a job was ready before a worker took it, for each attempt.",
-  boundaries: LIFETIME_SECONDS
-})
-const execution = Metric.histogram("stint_job_execution_seconds", {
-  description: "The time between the last take of a job and its end.",
-  boundaries: LIFETIME_SECONDS
-})
-const storeSeconds = Metric.histogram("stint_store_operation_seconds", {
-  description: "The time of a store operation, with its commit.",
-  boundaries: STORE_SECONDS
-})
-const storeFailures = Metric.counter("stint_store_failures_total", {
-  description: "Store operations that failed.",
-  incremental: true
-})
+type Labels = Readonly<Record<string, string>>
 
-/** The series of one endpoint. Looking them up by their labels at each change would cost more than changing their values. */
+/**
+ * One metric per series. `Metric.withAttributes` would derive the labels and the key of the series again at each change: the two changes of a
+ * submission would take 0.5 instead of 0.13 µs in a loop.
+ */
+const counter = (id: string, description: string) => (attributes: Labels) =>
+  Metric.counter(id, { description, incremental: true, attributes })
+const histogram = (id: string, description: string, boundaries: ReadonlyArray<number>) => (attributes: Labels) =>
+  Metric.histogram(id, { description, boundaries, attributes })
+
+const submitted = counter("stint_jobs_submitted_total", "Jobs that were stored.")
+const ended = counter("stint_jobs_ended_total", "Jobs that ended, by status.")
+const returned = counter("stint_jobs_returned_total", "Attempts after which the job returned to the queue, by reason.")
+const wait = histogram(
+  "stint_job_wait_seconds",
+  "How long a job was ready before a worker took it, for each attempt.",
+  LIFETIME_SECONDS
+)
+const execution = histogram(
+  "stint_job_execution_seconds",
+  "The time between the last take of a job and its end.",
+  LIFETIME_SECONDS
+)
+const storeSeconds = histogram(
+  "stint_store_operation_seconds",
+  "The duration of a store operation, including its commit.",
+  STORE_SECONDS
+)
+const storeFailures = counter("stint_store_failures_total", "Store operations that failed.")
+
+/** The series of one endpoint. */
 const seriesOf = (endpoint: string) => {
   const labels = { endpoint }
   return {
-    submitted: Metric.withAttributes(submitted, labels),
-    wait: Metric.withAttributes(wait, labels),
-    execution: Metric.withAttributes(execution, labels),
-    ended: new Map(JobStatus.literals.map((status) => [status, Metric.withAttributes(ended, { ...labels, status })])),
-    returned: (reason: string) => Metric.withAttributes(returned, { ...labels, reason })
+    submitted: submitted(labels),
+    wait: wait(labels),
+    execution: execution(labels),
+    ended: new Map(JobStatus.literals.map((status) => [status, ended({ ...labels, status })])),
+    returned: (reason: string) => returned({ ...labels, reason }),
+    /** The number of changes to jobs so far. A reader that finds the same number again knows that nothing has changed. */
+    changes: 0
   }
+}
+
+/** The counts of an endpoint's jobs since the platform started. */
+export interface JobCounts {
+  readonly submitted: number
+  readonly completed: number
+  /** FAILED and TIMED_OUT. */
+  readonly failed: number
+  readonly cancelled: number
+  /** The number of values in each bucket of `LIFETIME_SECONDS`, and above the last one. */
+  readonly waits: ReadonlyArray<number>
+  readonly executions: ReadonlyArray<number>
+}
+
+/** The counts, for readers in this process. */
+export class JobCounters extends Context.Service<JobCounters, {
+  /** Grows with every change to a job of the endpoint on this node. Undefined before the first one, and for endpoints that share their label. */
+  readonly changes: (endpoint: EndpointId) => number | undefined
+  readonly read: (endpoint: EndpointId) => JobCounts | undefined
+}>()("@stint/metrics/JobCounters") {}
+
+/** The number of values in each bucket: a histogram's state has the sums up to each boundary. */
+const bucketsOf = ({ buckets, count }: Metric.HistogramState): ReadonlyArray<number> => {
+  const upTo = [...buckets.map(([, sum]) => sum), count]
+  return upTo.map((sum, index) => sum - (upTo[index - 1] ?? 0))
 }
 
 const make = Effect.gen(function*() {
@@ -79,8 +115,26 @@ const make = Effect.gen(function*() {
     const label = labels.of(endpoint)
     let known = endpoints.get(label)
     if (known === undefined) endpoints.set(label, known = seriesOf(label))
+    known.changes += 1
     return known
   }
+
+  const counters = JobCounters.of({
+    changes: (endpoint) => endpoints.get(endpoint)?.changes,
+    read: (endpoint) => {
+      const known = endpoints.get(endpoint)
+      if (known === undefined) return undefined
+      const endedWith = (status: JobStatus) => known.ended.get(status)?.valueUnsafe(context).count ?? 0
+      return {
+        submitted: known.submitted.valueUnsafe(context).count,
+        completed: endedWith("COMPLETED"),
+        failed: endedWith("FAILED") + endedWith("TIMED_OUT"),
+        cancelled: endedWith("CANCELLED"),
+        waits: bucketsOf(known.wait.valueUnsafe(context)),
+        executions: bucketsOf(known.execution.valueUnsafe(context))
+      }
+    }
+  })
 
   const taken = ({ endpoint, queuedAt, startedAt }: JobHead) => {
     if (startedAt !== null) series(endpoint).wait.updateUnsafe((startedAt - queuedAt) / 1_000, context)
@@ -89,6 +143,7 @@ const make = Effect.gen(function*() {
   const changed = (before: JobHead, after: JobHead, event: JobMachineEvent["_tag"]) => {
     if (before.status === after.status) return
     if (after.status === "IN_PROGRESS") taken(after)
+    if (isTerminal(before.status)) series(after.endpoint)
     if (isTerminal(after.status)) {
       const { ended, execution } = series(after.endpoint)
       ended.get(after.status)?.updateUnsafe(1, context)
@@ -110,19 +165,22 @@ const make = Effect.gen(function*() {
     call: (...args: Args) => Effect.Effect<A, E>,
     read: (result: A, ...args: Args) => void
   ) => {
-    const seconds = Metric.withAttributes(storeSeconds, { operation })
-    const failures = Metric.withAttributes(storeFailures, { operation })
+    const seconds = storeSeconds({ operation })
+    const failures = storeFailures({ operation })
     return (...args: Args): Effect.Effect<A, E> =>
       Effect.suspend(() => {
         const begun = performance.now()
-        return Effect.mapEager(
-          Effect.tapError(call(...args), () => Effect.sync(() => failures.updateUnsafe(1, context))),
-          (result) => {
+        return Effect.matchCauseEffect(call(...args), {
+          onFailure: (cause) => {
+            if (Cause.hasFails(cause)) failures.updateUnsafe(1, context)
+            return Effect.failCause(cause)
+          },
+          onSuccess: (result) => {
             seconds.updateUnsafe((performance.now() - begun) / 1_000, context)
             read(result, ...args)
-            return result
+            return Effect.succeed(result)
           }
-        )
+        })
       })
   }
 
@@ -156,10 +214,14 @@ const make = Effect.gen(function*() {
       for (const one of result.applied) applied(one, "Cancel")
     })
   })
-  return { batches: measuredBatches, jobs: measuredJobs }
+  return { batches: measuredBatches, counters, jobs: measuredJobs }
 })
 
-/** The job store and the batch store, measured. */
-export const layer: Layer.Layer<JobStore | BatchStore, never, JobStore | BatchStore> = Layer.effectContext(
-  Effect.map(make, ({ batches, jobs }) => Context.make(JobStore, jobs).pipe(Context.add(BatchStore, batches)))
+/** The job store and the batch store, measured, and their counts. */
+export const layer: Layer.Layer<JobStore | BatchStore | JobCounters, never, JobStore | BatchStore> = Layer.effectContext(
+  Effect.map(
+    make,
+    ({ batches, counters, jobs }) =>
+      Context.make(JobStore, jobs).pipe(Context.add(BatchStore, batches), Context.add(JobCounters, counters))
+  )
 )

@@ -1,5 +1,5 @@
 /**
- * Boundaries of the histograms, and the label of an endpoint.
+ * Histogram boundaries, and endpoint labels.
  */
 import type { EndpointId } from "@stint/contract/Ids"
 
@@ -29,7 +29,7 @@ export const STORE_SECONDS: ReadonlyArray<number> = [0.000_5, 0.001, 0.002_5, 0.
 /** The maximum number of endpoints with their own labels. */
 export const MAX_ENDPOINTS = 500
 
-/** The label of all other endpoints. An endpoint id cannot begin with an underscore. */
+/** The label for all other endpoints. An endpoint id cannot begin with an underscore. */
 export const OTHER_ENDPOINTS = "_other"
 
 /** Gives the first endpoints their own labels, until the platform restarts. */

@@ -1,5 +1,5 @@
 /**
- * The state of the platform at the moment of a scrape: queues, workers, and the platform's own process. The values are read only at a scrape, so a
+ * The platform's state at the moment of a scrape: queues, workers, and the platform's own process. The values are read only at a scrape, so a
  * deleted endpoint is missing from the next one.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
@@ -101,7 +101,7 @@ const make = Effect.gen(function*() {
   return PlatformGauges.of({ take })
 })
 
-/** Reads the state of the platform. */
+/** Reads the platform's state. */
 export class PlatformGauges extends Context.Service<PlatformGauges, {
   /** Returns a context whose metric registry contains the gauges. */
   readonly take: Effect.Effect<Context.Context<never>, StoreError>

@@ -4,10 +4,12 @@
  * ```
  *   queues --> layerStores --> stores        counts and histograms, in the registry of layerRegistry
  *   layerPage: GET /metrics                  the registry, and the state at this moment
+ *   layerHistory: the API's history          the last hour of each endpoint
  * ```
  */
 import * as Layer from "effect/Layer"
 import * as Metric from "effect/Metric"
+import * as History from "./History.ts"
 import * as JobMetrics from "./JobMetrics.ts"
 import * as MetricsPage from "./MetricsPage.ts"
 import * as PlatformGauges from "./PlatformGauges.ts"
@@ -19,5 +21,10 @@ export const layerStores = Layer.merge(JobMetrics.layer, WebhookMetrics.layer)
 /** The route `/metrics`, for `Server.layerWith`. */
 export const layerPage = MetricsPage.layer.pipe(Layer.provide(PlatformGauges.layer))
 
+/** The last hour of the endpoints, for the API. Needs the counts of `layerStores`. */
+export const layerHistory = History.layer
+
 /** A registry for one platform, so that two platforms in one process do not share their counts. */
 export const layerRegistry = Layer.sync(Metric.MetricRegistry, () => new Map())
+
+export { JobCounters } from "./JobMetrics.ts"

@@ -37,7 +37,7 @@ const platform = ServerTest.layer({
 const expand = (expr: string): string =>
   expr.replaceAll("$__rate_interval", "1m").replaceAll("$endpoint", ".*").replaceAll("$job", ".*")
 
-/** Starts a Prometheus on a port that it chooses itself, which scrapes the platform every second and runs queries. */
+/** Starts Prometheus on a free port. It scrapes the platform every second and runs queries. */
 const startPrometheus = Effect.fnUntraced(function*(target: string) {
   const folder = yield* Effect.acquireRelease(
     Effect.promise(() => mkdtemp(join(tmpdir(), "stint-prometheus-"))),
@@ -93,7 +93,7 @@ const startPrometheus = Effect.fnUntraced(function*(target: string) {
 })
 
 layer(platform, { excludeTestServices: true })("the dashboard in the documentation", (it) => {
-  it.effect("has queries to which a real Prometheus responds with the platform's values", () =>
+  it.effect("has queries that a real Prometheus answers with the platform's values", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest.ServerTest
       const endpoint = yield* server.endpoint({ retry: { maxAttempts: 2, onError: true } })
@@ -102,7 +102,7 @@ layer(platform, { excludeTestServices: true })("the dashboard in the documentati
       const { panels } = decodeDashboard(yield* Effect.promise(() => readFile(DASHBOARD, "utf8")))
       const queries = panels.flatMap(({ targets, title }) => targets.map(({ expr }) => ({ title, expr: expand(expr) })))
       expect(queries.length).toBeGreaterThan(15)
-      // There are no webhooks or store failures here, so their queries must be valid, but may have no result.
+      // There are no webhooks or store failures here, so their queries must be valid, but can have no result.
       const isEmptyAllowed = (expr: string) => /stint_webhook_attempts|stint_store_failures/.test(expr)
       let open = queries
       const deadline = Date.now() + 90_000

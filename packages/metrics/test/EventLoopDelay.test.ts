@@ -27,7 +27,7 @@ const makeHistogram = () => {
 }
 
 describe("the delay of the event loop", () => {
-  it.effect("is measured only from the first reading on, because measuring wakes the process", () =>
+  it.effect("is measured only after the first reading, because measuring wakes the process", () =>
     Effect.gen(function*() {
       const { histogram, state } = makeHistogram()
       const delays = yield* EventLoopDelay.make([50, 100], histogram)
@@ -41,7 +41,7 @@ describe("the delay of the event loop", () => {
       expect([...yield* delays.read]).toEqual([[50, 0], [100, 0]])
     }))
 
-  it.effect("stops being measured ten minutes after the last reading, and is measured again from the next reading on", () =>
+  it.effect("stops being measured ten minutes after the last reading, and is measured again after the next reading", () =>
     Effect.gen(function*() {
       const { histogram, state } = makeHistogram()
       const delays = yield* EventLoopDelay.make([50], histogram)

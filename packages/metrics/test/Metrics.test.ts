@@ -63,7 +63,7 @@ layer(platform)("GET /metrics", (it) => {
       expect(samples.get("process_resident_memory_bytes")).toBeGreaterThan(1e6)
     }))
 
-  it.effect("measures the delay of the event loop from the first scrape on", () =>
+  it.effect("measures the event loop delay after the first scrape", () =>
     Effect.gen(function*() {
       const delay = Effect.map(scrape, (samples) => samples.get("stint_event_loop_delay_seconds{percentile=\"99\"}"))
       yield* delay

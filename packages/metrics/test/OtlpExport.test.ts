@@ -20,7 +20,7 @@ const settings: MetricSettings = {
   interval: 20
 }
 
-/** The bodies that arrived, newest last. The collector rejects while `status` says so. */
+/** The bodies that arrived, newest last. The collector rejects them while `status` says so. */
 const collector = { bodies: new Array<string>(), status: 200 }
 
 const http = HttpClient.make((request) =>

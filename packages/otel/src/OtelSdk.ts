@@ -232,7 +232,7 @@ const hasFlush = (provider: unknown): provider is { readonly forceFlush: () => P
   Predicate.hasProperty(provider, "forceFlush") && Predicate.isFunction(provider.forceFlush)
 
 /**
- * A tracer of the registered SDK. The SDK belongs to the program, so when the scope closes, its spans are flushed but it stays registered.
+ * A tracer from the registered SDK. The SDK belongs to the program: when the scope closes, its spans are flushed, but it stays registered.
  */
 const attachToRegistered = Effect.fnUntraced(function*(
   options: TracerOptions

@@ -26,7 +26,7 @@ export interface OtelModules {
   readonly core: typeof OtelCore
 }
 
-/** Functions with which the bridge queries the program about its spans and fibers. */
+/** Functions that the bridge uses to query the program about its spans and fibers. */
 export interface TracerHooks {
   /**
    * Whether only a runtime's own steps run in the span with these annotations. The bridge does not make such a span active for plain code,

@@ -90,7 +90,7 @@ const text = (name: string): Config.Config<string | undefined> =>
 /** What is exported. */
 type Signal = "TRACES" | "METRICS"
 
-/** The variable of the signal, or the general variable if that one is unset. */
+/** The signal's own variable, or the general variable if it is unset. */
 const variableOf = Effect.fnUntraced(function*(signal: Signal, name: string) {
   const own = `OTEL_EXPORTER_OTLP_${signal}_${name}`
   const given = yield* text(own)
@@ -133,7 +133,7 @@ const pairs = Effect.fnUntraced(function*({ name, value = "" }: { readonly name:
     const cut = pair.indexOf("=")
     const key = pair.slice(0, cut).trim()
     const wrong = `Entry ${index + 1} of ${name}`
-    if (cut < 1 || key === "") return yield* configError(`${wrong} is not key=value. Separate entries by commas.`)
+    if (cut < 1 || key === "") return yield* configError(`${wrong} is not key=value. Separate entries with commas.`)
     const decoded = yield* Effect.try({
       try: () => decodeURIComponent(pair.slice(cut + 1).trim()),
       catch: () =>
@@ -198,7 +198,7 @@ const exportOf = Effect.fnUntraced(function*(
 
 /** The settings from the variables, or undefined if they do not configure traces. Fails with a `ConfigError` if a variable is invalid. */
 export const settings: Effect.Effect<Settings | undefined, Config.ConfigError> = Effect.gen(function*() {
-  const shared = yield* exportOf("TRACES", " For another exporter, register an SDK of your own.")
+  const shared = yield* exportOf("TRACES", " For another exporter, register your own SDK.")
   if (shared === undefined) return undefined
   const ratio = yield* named("OTEL_TRACES_SAMPLER_ARG")
   const part = Number(ratio.value ?? 1)

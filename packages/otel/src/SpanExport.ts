@@ -192,7 +192,7 @@ export const make = Effect.fnUntraced(function*(options: {
 
   return {
     add: (span) => {
-      if (queue.length >= settings.maxQueueSize) return lose(1, "the queue of spans is full (OTEL_BSP_MAX_QUEUE_SIZE)")
+      if (queue.length >= settings.maxQueueSize) return lose(1, "the span queue is full (OTEL_BSP_MAX_QUEUE_SIZE)")
       queue.push(span)
       if (queue.length >= settings.maxBatchSize) batchIsFull.openUnsafe()
     },

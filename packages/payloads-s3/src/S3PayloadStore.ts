@@ -42,7 +42,7 @@ const MAX_REQUESTS = 32
 
 const isKey = Schema.is(PayloadKey)
 
-/** What to do about an error, by its code. */
+/** The remedy for an error, by its code. */
 const HINTS: Readonly<Record<string, string>> = {
   InvalidAccessKeyId: "check the id of the key",
   SignatureDoesNotMatch: "check the secret of the key, and the region",

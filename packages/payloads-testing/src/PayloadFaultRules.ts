@@ -87,7 +87,7 @@ export const payloadFaultRules = (name: string, stores: RowStores): void => {
       }).pipe(Effect.provide(layer)))
 
     it.effect(
-      "is called less and less often during an outage of an hour, and workers get their responses in time",
+      "is called less and less often during a one-hour outage, and workers get their responses in time",
       () =>
         Effect.gen(function*() {
           const faults = yield* PayloadFaults.PayloadFaults
@@ -184,7 +184,7 @@ export const payloadFaultRules = (name: string, stores: RowStores): void => {
         assert.strictEqual(yield* status(id), "CANCELLED")
       }).pipe(Effect.provide(layer)))
 
-    it.effect("leaves a job with a lease or in the queue when its worker disconnects during the fetch", () =>
+    it.effect("leaves a job leased or queued when its worker disconnects during the fetch", () =>
       Effect.gen(function*() {
         const faults = yield* PayloadFaults.PayloadFaults
         const { endpoint, queue, submit, take } = yield* Scenario.make()
@@ -242,7 +242,7 @@ export const payloadFaultRules = (name: string, stores: RowStores): void => {
         }).pipe(Effect.provide(layer)))
     }
 
-    it.effect("still sends the webhook of its job, with the cause", () =>
+    it.effect("still sends its job's webhook, with the cause", () =>
       Effect.gen(function*() {
         const faults = yield* PayloadFaults.PayloadFaults
         const webhooks = yield* WebhookStore
@@ -251,7 +251,7 @@ export const payloadFaultRules = (name: string, stores: RowStores): void => {
         const { id } = yield* submit({ webhook: { url: "http://127.0.0.1:9/", events: ["completed"] } })
         yield* finish(yield* takeOne("ann"), "done")
         const [delivery] = yield* webhooks.claimDue(0, 9, 1_000)
-        const { body } = delivery ?? assert.fail("nothing is to be told")
+        const { body } = delivery ?? assert.fail("there is no delivery")
         assert.deepInclude(JSON.parse(yield* bodies.resolve(body)), { id, output: "done", input: { text: "hello" } })
         yield* faults.failNext("get", 1)
         assert.strictEqual(yield* Scenario.reasonOf(bodies.resolve(body)), "PayloadUnavailable")

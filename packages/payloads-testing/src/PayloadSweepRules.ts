@@ -62,7 +62,7 @@ export const payloadSweepRules = (name: string, stores: RowStores, sequences: nu
   const layer = JobQueue.layer.pipe(Layer.provideMerge(Layer.merge(over(faulty), WorkerRegistry.layer)))
 
   describe(`the sweep over ${name}`, () => {
-    it.effect("removes the objects of a job when its retention ends, and no other objects", () =>
+    it.effect("removes a job's objects when its retention ends, and no other objects", () =>
       Effect.gen(function*() {
         const { now } = yield* Sweep
         const { endpoint, finish, queue, submit, takeOne } = yield* Scenario.make()

@@ -19,7 +19,7 @@ const over = <A, E>(folder: string, use: (store: PayloadStore.PayloadStore["Serv
   Effect.flatMap(PayloadStore.PayloadStore, use).pipe(Effect.provide(DirectoryPayloadStore.layer({ folder })))
 
 describe("a folder of payloads", () => {
-  it.live("stores each object as a file under its key, readable by the owner only, and persists it", () =>
+  it.live("stores each object as a file under its key, readable only by the owner, and persists it", () =>
     Effect.gen(function*() {
       const folder = yield* tempFolder
       yield* over(folder, (store) => store.put(key, bytes))
@@ -50,7 +50,7 @@ describe("a folder of payloads", () => {
       expect(yield* mode).toBe(0o755)
     }).pipe(Effect.scoped))
 
-  it.live("removes the incomplete files from a crash, and lists only objects", () =>
+  it.live("removes the incomplete files that a crash left, and lists only objects", () =>
     Effect.gen(function*() {
       const folder = yield* tempFolder
       yield* over(folder, (store) => store.put(key, bytes))

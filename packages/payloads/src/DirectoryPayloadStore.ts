@@ -6,7 +6,7 @@
  *   FOLDER/.parts/UUID  --sync, rename, sync of the folders--> FOLDER/a/key.of/an-object
  * ```
  *
- * An object appears under its key only when it is complete and on disk. Opening the folder removes the incomplete files that a crash has
+ * An object appears under its key only when it is complete and on disk. Opening the folder removes the incomplete files that a crash
  * left behind.
  */
 import * as Effect from "effect/Effect"
@@ -76,7 +76,7 @@ const OTHERS = 0o077
 
 /**
  * Corrects the permissions of an existing folder that other users can access. Throws when the folder holds other files, whose readers would
- * lose their access, or when this process may not change the permissions.
+ * lose their access, or when this process cannot change the permissions.
  */
 const restrict = async (root: string): Promise<void> => {
   // Windows has no such permissions: folders inherit the permissions of the user's profile.
@@ -91,7 +91,7 @@ const restrict = async (root: string): Promise<void> => {
   await chmod(root, 0o700).catch(() => {})
   if (((await stat(root)).mode & OTHERS) !== 0) {
     throw new Error(
-      `${words}, and this process may not change that, because it belongs to user ${uid}. Run \`chmod 700 ${root}\` as that user, or use a ` +
+      `${words}, and this process cannot change that, because it belongs to user ${uid}. Run \`chmod 700 ${root}\` as that user, or use a ` +
         "folder inside it"
     )
   }

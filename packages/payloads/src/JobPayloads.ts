@@ -34,8 +34,8 @@ import { PayloadKey, PayloadStore } from "./PayloadStore.ts"
 /** Which payloads move to the store, and the limits. */
 export interface Options {
   /**
-   * The platform's name in the store, which is the first segment of all its keys. Platforms that share a store need different names. The
-   * name of a platform must not change. Under this name, the sweep removes all objects that belong to no job.
+   * The platform's name in the store: the first segment of all its keys. Platforms that share a store need different names. The
+   * name of a platform must not change. The sweep removes all objects under this name that belong to no job.
    */
   readonly owner: string
   /**
@@ -45,7 +45,7 @@ export interface Options {
   readonly threshold?: number
   /** The capacity of the cache of recently written or read payloads. Characters. Default: 64 Mi. 0 disables the cache. */
   readonly cache?: number
-  /** Time limit of one read or write. Default: 60 seconds. A worker's take waits for less time (see {@link CLAIM_LIMIT}). */
+  /** Time limit of one read or write. Default: 60 seconds. A worker's take waits less (see {@link CLAIM_LIMIT}). */
   readonly timeout?: Duration.Input
 }
 
@@ -60,7 +60,7 @@ const MAX_RETRY_DELAY = 60_000
 export type Kind = "input" | "s3config" | "output"
 
 /**
- * What to do while the store is failing: `try` to call it, because a caller is waiting for the result, or `wait` until the delay has
+ * How an operation behaves while the store is failing: `try` to call it, because a caller is waiting for the result, or `wait` until the delay has
  * passed.
  */
 export type OutagePolicy = "try" | "wait"

@@ -23,7 +23,7 @@ export class Damaged extends Schema.TaggedError<Damaged>()("Damaged", {
   problem: Schema.String
 }) {}
 
-/** An operation of a payload store failed. `store` is its description. */
+/** A payload store operation failed. `store` is its description. */
 export class PayloadError extends Schema.TaggedError<PayloadError>()("PayloadError", {
   store: Schema.String,
   reason: Schema.Union([Unavailable, Missing, Damaged])

@@ -6,7 +6,7 @@
  * ```
  *
  * A key is never put twice with different bytes, so callers may cache the objects that they read. Keys are paths: `list` returns the keys
- * below one. A new backend implements this service and passes `payloadStoreSuite` of `@stint/payloads-testing`.
+ * below one. A new backend implements this service and passes `payloadStoreSuite` from `@stint/payloads-testing`.
  */
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
@@ -16,7 +16,7 @@ import type { PayloadError } from "./PayloadError.ts"
 
 /**
  * The key of an object: up to eight segments of 1 to 128 letters, digits, `.`, `-` or `_`, each starting with a letter or a digit. It is safe as a
- * file path, in a URL and as the key of an S3 object.
+ * file path, in a URL and as an S3 object key.
  */
 export const PayloadKey = Schema.String.check(
   Schema.isPattern(/^[A-Za-z0-9][A-Za-z0-9._-]{0,127}(\/[A-Za-z0-9][A-Za-z0-9._-]{0,127}){0,7}$/, {

@@ -9,7 +9,7 @@
  *                           else       removed
  * ```
  *
- * A sweep finds the objects of removed jobs (retention, time to live), of submissions that crashed between writing the object and the row, and of
+ * A sweep finds the objects of removed jobs (retention, time to live), of submissions that a crash interrupted between the object and the row, and of
  * rejected writes. Objects that a stored job no longer needs, such as the output of an attempt before a retry, are removed with the job. A key is
  * never reused, so an orphan stays an orphan.
  */

@@ -199,11 +199,12 @@ export const make = Effect.fnUntraced(function*(
       Deferred.doneUnsafe(cancelled, Effect.fail(new Cancelled()))
     }
     for (const entry of answer.entries) add(entry)
-    for (const record of silent) {
+    for (const [at, record] of silent.entries()) {
       add({
         path: record.path,
         kind: record.kind,
-        n: answer.n,
+        // The records of a write are numbered in their order, so that compensations run in the same order before and after a crash.
+        n: answer.n - silent.length + 1 + at,
         at: 0,
         ...(record.body === undefined ? {} : { body: toJson(record.body) })
       })

@@ -1,5 +1,5 @@
 /**
- * An agent: reports the state of its machine to the platform, and carries out the orders that it receives (docs/decisions/0076-agents.md).
+ * An agent: reports its machine's state to the platform, and carries out the orders that it receives (docs/decisions/0076-agents.md).
  *
  * ```
  *   report --> orders --> workers ---------+
@@ -40,9 +40,9 @@ export interface Options {
   readonly instance: string
   readonly version: string
   readonly capacity: AgentCapacity
-  /** The names of the volumes of this machine. */
+  /** This machine's volume names. */
   readonly volumes: ReadonlyArray<string>
-  /** The labels of this machine. Default: none. */
+  /** This machine's labels. Default: none. */
   readonly labels?: Labels
   /** Whether an operator has drained this machine, and how to store a change. */
   readonly drained: { readonly initial: boolean; readonly store: (isDrained: boolean) => Effect.Effect<void> }
@@ -115,7 +115,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
     if (isSkewReported || Math.abs(skew) - took / 2 <= SKEW_MILLIS) return Effect.void
     isSkewReported = true
     return Effect.logWarning(
-      `The clock of this machine is ${Math.round(Math.abs(skew) / 1_000)} s ${
+      `This machine's clock is ${Math.round(Math.abs(skew) / 1_000)} s ${
         skew > 0 ? "ahead of" : "behind"
       } the platform's. Jobs are not affected, ` +
         "but times in logs cannot be compared. Synchronize the clocks, for example with chrony."

@@ -46,7 +46,7 @@ export interface Options {
 /** How long to wait for a killed worker to exit. */
 const KILL_WAIT = Duration.seconds(5)
 
-/** The needs of a worker that was started earlier: it occupies a slot, and what its agent reports. */
+/** The needs of a worker that was started earlier: a slot, and what its agent reports. */
 const needsOfOrphan = ({ endpoint, reserved = { gpus: 0, cpus: 0, memoryBytes: 0 } }: AgentReport["workers"][number]): Needs => ({
   endpoint,
   type: "external",

@@ -32,7 +32,7 @@ interface Known {
   connection: Connection | undefined
   /** Its view when it was lost. */
   last: Agent | undefined
-  /** What an operator had requested when it was lost. */
+  /** The operator's request that it had not confirmed when it was lost. */
   unstored: Connections.Unstored | undefined
 }
 

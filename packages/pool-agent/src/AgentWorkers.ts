@@ -36,8 +36,9 @@ interface Worker {
   failure: AgentStartFailure | undefined
   exit: WorkerExit | undefined
   cpuMs: number | undefined
+  memoryBytes: number | undefined
   readonly reserved: Reservation | undefined
-  /** What the platform has requested for it. */
+  /** The platform's request for it. */
   asked: "drain" | "kill" | undefined
   starting: Fiber.Fiber<void> | undefined
 }
@@ -71,7 +72,7 @@ export const make = Effect.fnUntraced(function*(options: {
   const pool = yield* WorkerPool
   const output = yield* AgentOutput
   const codes = Option.getOrUndefined(yield* Effect.serviceOption(CodeTransfer))
-  // A scope of its own, so that workers run until the finalizers that the caller adds later have ended.
+  // A separate scope, so that workers run until the finalizers that the caller adds later have ended.
   const scope = yield* Effect.acquireRelease(Scope.make(), Scope.close)
   const workers = new Map<string, Worker>()
   let turn = 0
@@ -121,6 +122,7 @@ export const make = Effect.fnUntraced(function*(options: {
       failure: undefined,
       exit: undefined,
       cpuMs: undefined,
+      memoryBytes: undefined,
       reserved,
       asked: undefined,
       starting: undefined
@@ -207,7 +209,7 @@ export const make = Effect.fnUntraced(function*(options: {
         size += length
         sent.push(line)
       }
-      const { cpuMs, endpoint, exit, failure, id, reserved, state } = worker
+      const { cpuMs, endpoint, exit, failure, id, memoryBytes, reserved, state } = worker
       return {
         id,
         endpoint,
@@ -215,6 +217,7 @@ export const make = Effect.fnUntraced(function*(options: {
         ...(failure === undefined ? {} : { failure }),
         ...(exit === undefined ? {} : { exit: exitOf(exit) }),
         ...(cpuMs === undefined ? {} : { cpuMs }),
+        ...(memoryBytes === undefined ? {} : { memoryBytes }),
         ...(reserved === undefined ? {} : { reserved }),
         from: kept.from,
         lines: sent,
@@ -229,9 +232,12 @@ export const make = Effect.fnUntraced(function*(options: {
     report,
     measure: Effect.suspend(() =>
       Effect.forEach([...workers.values()], (worker) =>
-        worker.state !== "running" || worker.handle?.cpuMillis === undefined
+        worker.state !== "running" || worker.handle?.resources === undefined
           ? Effect.void
-          : Effect.map(worker.handle.cpuMillis, (millis) => void (worker.cpuMs = millis ?? worker.cpuMs)), {
+          : Effect.map(worker.handle.resources, (found) => {
+            worker.cpuMs = found?.cpuMillis ?? worker.cpuMs
+            worker.memoryBytes = found?.memoryBytes
+          }), {
         concurrency: MEASURE_CONCURRENCY,
         discard: true
       })

@@ -24,7 +24,7 @@ import type { RemoteWorker } from "./RemoteWorker.ts"
  */
 export const LEASE_MILLIS = 10_000
 
-/** What a report says about the machine. */
+/** The machine, as a report describes it. */
 export type Facts = Pick<AgentReport, "capacity" | "isDrained" | "isLeaving" | "labels" | "supports" | "version" | "volumes">
 
 export interface Connection {
@@ -130,7 +130,7 @@ export const ordersOf = (connection: Connection, platform: string, at: number): 
 export const permits = ({ key }: Connection, endpoint: string): boolean =>
   key.endpoints === "all" || key.endpoints.includes(endpoint)
 
-/** What an operator has requested for the machine, until a report confirms that the agent has stored it. */
+/** The operator's request for the machine, until a report confirms that the agent has stored it. */
 export interface Unstored {
   readonly instance: string
   readonly isDrained: boolean
@@ -156,21 +156,21 @@ const EARLIER_RUNS = 10
 export const runsBefore = (before: Connection | undefined, { run }: AgentReport): ReadonlyArray<string> =>
   before === undefined ? [] : before.run === run ? before.earlierRuns : [...before.earlierRuns, before.run].slice(-EARLIER_RUNS)
 
-/** Why an agent may not join again, or take over its connection after a restart; undefined if it may. */
+/** Why an agent cannot join again, or take over its connection after a restart; undefined if it can. */
 export const refusalOfJoin = (
   { earlierRuns, instance, name, number, run }: Connection,
   report: AgentReport
 ): AgentRefused | undefined => {
   if (instance !== report.instance) {
     return new AgentRefused({
-      problem: `Another agent with the name ${name} is connected.`,
+      problem: `Another agent named ${name} is connected.`,
       hint: "Give this one another name (stint agent --name NAME), or stop the other one and wait 10 s."
     })
   }
   // A process that has ended does not call again, so both are running.
   if (earlierRuns.includes(report.run)) {
     return new AgentRefused({
-      problem: `Another agent with the data folder of this one, or with a copy of it, is connected as ${name}.`,
+      problem: `Another agent with this one's data folder, or a copy of it, is connected as ${name}.`,
       hint: "Stop this one, and start it with an empty folder (STINT_DATA_DIR) and another name (--name)."
     })
   }

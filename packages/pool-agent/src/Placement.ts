@@ -7,9 +7,9 @@
 import type { AgentCapacity } from "@stint/contract/Agent"
 import type { EndpointSource } from "@stint/contract/Endpoint"
 import { type Labels, labelText } from "@stint/contract/Placement"
-import type { StartRequest } from "@stint/pool/WorkerPool"
+import { reservationOf, type StartRequest } from "@stint/pool/WorkerPool"
 
-/** What a worker needs of its machine. */
+/** A worker's requirements for its machine. */
 export interface Needs {
   readonly endpoint: string
   readonly type: EndpointSource["type"]
@@ -36,13 +36,10 @@ export const needsOf = ({ code, endpoint, model }: Pick<StartRequest, "code" | "
     needsModel: model !== undefined,
     labels: endpoint.placement?.labels ?? {}
   }
-  if (source.type === "container") {
-    const { cpus = 0, gpus = 0, memoryBytes = 0 } = source
-    // The operator of each machine decides which volumes its engine mounts.
-    return { ...common, volumes: [], gpus, cpus, memoryBytes }
-  }
-  const volumes = source.type === "external" ? [] : source.volumes ?? []
-  return { ...common, volumes: volumes.map((volume) => volume.source), gpus: 0, cpus: 0, memoryBytes: 0 }
+  const { cpus, gpus, memoryBytes } = reservationOf(source) ?? { cpus: 0, gpus: 0, memoryBytes: 0 }
+  // The operator of each machine decides which volumes its engine mounts.
+  const volumes = source.type === "external" || source.type === "container" ? [] : source.volumes ?? []
+  return { ...common, volumes: volumes.map((volume) => volume.source), gpus, cpus, memoryBytes }
 }
 
 /** A connected agent. */
@@ -72,7 +69,7 @@ export const obstacleOf = (needs: Needs, machine: Machine): string | undefined =
   const { capacity, endpoints, isDraining, supports, volumes, workers } = machine
   if (isDraining) return "is being drained"
   if (endpoints !== "all" && !endpoints.includes(needs.endpoint)) return "has a key that does not permit this endpoint"
-  if (!supports.includes(needs.type)) return `cannot start workers of the source "${needs.type}"`
+  if (!supports.includes(needs.type)) return `cannot start workers with the source "${needs.type}"`
   if (needs.needsFiles) return "does not have the files of this handler (deploy it, so that it has a release)"
   if (needs.needsModel) return "does not have the platform's cache of models"
   const missing = needs.volumes.find((volume) => !volumes.includes(volume))

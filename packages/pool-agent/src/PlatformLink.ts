@@ -60,7 +60,7 @@ const errorOf = (url: string) => (error: unknown): LinkError => {
   return new LinkError({
     kind: "unreachable",
     problem: `The platform at ${url} sent a response that this version does not understand.`,
-    hint: "Check that the address is that of a Stint platform, and install the same version of stint on both machines."
+    hint: "Check that the address belongs to a Stint platform, and install the same version of stint on both machines."
   })
 }
 

@@ -27,7 +27,7 @@ import { toError } from "./StartFailure.ts"
 /** How many lines may wait for the sink. The agent keeps the others. */
 const MAX_PENDING = 1_000
 
-/** What the caller of a start or an adoption provides. */
+/** The input of a start or an adoption. */
 export interface Owner {
   readonly variables: StartRequest["variables"]
   readonly mask?: StartRequest["mask"]
@@ -42,7 +42,7 @@ export interface RemoteWorker {
   /** Completes when the worker runs. */
   readonly started: Effect.Effect<void, PoolError>
   readonly handle: WorkerHandle
-  /** What the agent should do. */
+  /** The order for the agent. */
   readonly order: () => AgentOrder
   /** The hash of the frozen code that the agent needs to start it; undefined once it runs. */
   readonly code: () => string | undefined
@@ -84,6 +84,7 @@ export const make = (options: {
   let run: string | undefined
   let taken = 0
   let cpuMs: number | undefined
+  let memoryBytes: number | undefined
   let isAttached = false
   /** Whether the agent's latest report contained it. */
   let isKnown = start === undefined
@@ -136,7 +137,7 @@ export const make = (options: {
       exit: Deferred.await(ended),
       drain: request("drain"),
       kill: request("kill"),
-      cpuMillis: Effect.sync(() => cpuMs)
+      resources: Effect.sync(() => ({ cpuMillis: cpuMs, memoryBytes }))
     },
     order: () => ({
       id,
@@ -162,6 +163,7 @@ export const make = (options: {
       }
       if (isAttached) accept(report)
       if (report.cpuMs !== undefined) cpuMs = report.cpuMs
+      memoryBytes = report.memoryBytes
       if (report.failure !== undefined) {
         lacksRoom = report.failure.reason === "NoCapacity" && wish === "run"
         return fail(toError(agent, report.failure))

@@ -4,7 +4,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { awaitState, layerAgent, layerPlatform, linkOver, network } from "./TestAgents.ts"
 
-/** A platform without workers of its own, and one agent. */
+/** A platform that runs no workers itself, and one agent. */
 const layer = Layer.effectDiscard(Effect.gen(function*() {
   const agents = yield* Agents
   yield* Layer.build(layerAgent(linkOver(agents, "one", network())))

@@ -98,7 +98,7 @@ describe("agents", () => {
       const agents = yield* Agents
       const { orders } = yield* agents.report("one", KEY, handReport())
       const second = yield* Effect.flip(agents.report("one", KEY, handReport({ instance: "another folder" })))
-      assert.include(second.problem, "Another agent with the name one is connected")
+      assert.include(second.problem, "Another agent named one is connected")
       assert.include(second.hint, "--name")
       const { orders: restarted } = yield* agents.report("one", KEY, handReport({ run: "second", number: 0 }))
       assert.notStrictEqual(restarted.epoch, orders.epoch)

@@ -1,5 +1,5 @@
 /**
- * What an agent, its machine or its network does wrong must not harm the platform, other agents or healthy workers.
+ * Faults of an agent, its machine or its network must not harm the platform, other agents or healthy workers.
  */
 import { assert, describe } from "@effect/vitest"
 import { AgentWorkerReport, MAX_REPORT_BYTES } from "@stint/contract/Agent"
@@ -83,7 +83,7 @@ describe("agents", () => {
   )
 
   test(
-    "that are lost while they start a worker may still run it, so that it receives no jobs when it calls",
+    "that are lost while they start a worker may still run it, so the worker must receive no jobs when it calls",
     Effect.gen(function*() {
       const agents = yield* Agents
       const { orders } = yield* agents.report("one", KEY, handReport())
@@ -121,7 +121,7 @@ describe("agents", () => {
   )
 
   test(
-    "are not joined again by a late copy of a report with which they joined",
+    "do not join again when a late copy of their join report arrives",
     Effect.gen(function*() {
       const agents = yield* Agents
       const { orders } = yield* agents.report("one", KEY, handReport({ number: 2 }))
@@ -141,7 +141,7 @@ describe("agents", () => {
       yield* agents.report("one", KEY, handReport())
       const { orders } = yield* agents.report("one", KEY, handReport({ run: "copy" }))
       const refused = yield* Effect.flip(agents.report("one", KEY, handReport({ number: 2 })))
-      assert.include(refused.problem, "Another agent with the data folder of this one")
+      assert.include(refused.problem, "Another agent with this one's data folder")
       assert.include(refused.hint, "STINT_DATA_DIR")
       yield* agents.report("one", KEY, handReport({ run: "copy", epoch: orders.epoch, number: 2 }))
       yield* after(LEASE_MILLIS + 1)
@@ -150,7 +150,7 @@ describe("agents", () => {
   )
 
   test(
-    "whose epoch is over again and again wait longer and longer before they join",
+    "whose epoch ends repeatedly wait longer each time before they join",
     Effect.gen(function*() {
       const agents = yield* Agents
       const link = linkOver(agents, "one", network())
@@ -195,7 +195,7 @@ describe("agents", () => {
   )
 
   test(
-    "that join again before they have stored it stay drained",
+    "that join again before they have stored a drain stay drained",
     Effect.gen(function*() {
       const agents = yield* Agents
       yield* agents.report("one", KEY, handReport())
@@ -293,7 +293,7 @@ describe("agents", () => {
   )
 
   test(
-    "receive only the code of workers that they are to start",
+    "receive code only for workers that they must start",
     Effect.gen(function*() {
       const agents = yield* Agents
       const join = (name: string, key: Parameters<typeof agents.report>[1]) =>
@@ -414,7 +414,7 @@ describe("agents", () => {
   )
 
   test(
-    "are admitted although many others with other names were lost today",
+    "are admitted even if many others with other names were lost today",
     Effect.gen(function*() {
       const agents = yield* Agents
       for (let count = 0; count < 1_000; count++) yield* agents.report(`vm-${count}`, KEY, handReport())

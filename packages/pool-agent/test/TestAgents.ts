@@ -60,7 +60,7 @@ const layerScripted: Layer.Layer<WorkerPool | MemoryWorkerPool.Faults> = Layer.e
           case "hung":
             return Effect.map(pool.start(request), (handle) => ({
               ...handle,
-              cpuMillis: Effect.never,
+              resources: Effect.never,
               drain: Effect.never,
               kill: Effect.never
             }))
@@ -72,7 +72,7 @@ const layerScripted: Layer.Layer<WorkerPool | MemoryWorkerPool.Faults> = Layer.e
   })
 ).pipe(Layer.provideMerge(MemoryWorkerPool.layer(runScripted, ["handler", "command", "container"])))
 
-/** What the network between an agent and the platform does. */
+/** The faults of the network between an agent and the platform. */
 export interface Network {
   /** Requests do not arrive. */
   isCut: boolean

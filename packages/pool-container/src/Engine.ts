@@ -1,6 +1,7 @@
 /**
  * The part of the Docker-compatible engine API that the pool uses. Docker and Podman implement it.
  */
+import type { WorkerResources } from "@stint/pool/WorkerPool"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { type EngineError, EngineRefused } from "./EngineError.ts"
@@ -42,7 +43,13 @@ const Stats = Schema.Struct({
   cpu_stats: Schema.Struct({
     /** Nanoseconds. */
     cpu_usage: Schema.Struct({ total_usage: Schema.Finite })
-  })
+  }),
+  /** In bytes. Empty for a container that has just ended. */
+  memory_stats: Schema.optionalKey(Schema.NullOr(Schema.Struct({
+    usage: Schema.optionalKey(Schema.Finite),
+    /** Of the control group: `inactive_file` in version 2, `total_inactive_file` in version 1. */
+    stats: Schema.optionalKey(Schema.NullOr(Schema.Record(Schema.String, Schema.Finite)))
+  })))
 })
 
 const decode = <S extends Schema.Constraint & { readonly DecodingServices: never }>(schema: S) => {
@@ -61,6 +68,16 @@ const decodeListed = decode(Listed)
 const decodeCreated = decode(Schema.Struct({ Id: Schema.String }))
 const decodeVersion = decode(Schema.Struct({ Version: Schema.String }))
 
+/** Memory without the files that the kernel can drop at any time, as `docker stats` shows it. */
+const resourcesOf = ({ cpu_stats, memory_stats }: typeof Stats.Type): WorkerResources => {
+  const { stats, usage } = memory_stats ?? {}
+  const droppable = stats?.["inactive_file"] ?? stats?.["total_inactive_file"] ?? 0
+  return {
+    cpuMillis: cpu_stats.cpu_usage.total_usage / 1_000_000,
+    memoryBytes: usage === undefined || usage === 0 ? undefined : Math.max(0, usage - droppable)
+  }
+}
+
 export interface Engine {
   readonly socket: string
   /** The version of a running engine. */
@@ -73,8 +90,8 @@ export interface Engine {
   /** Returns when the container does not run. */
   readonly wait: (container: string) => Effect.Effect<void, EngineError>
   readonly inspect: (container: string) => Effect.Effect<ContainerState, EngineError>
-  /** The CPU time of the container's processes, in milliseconds. */
-  readonly cpuMillis: (container: string) => Effect.Effect<number, EngineError>
+  /** What the container's processes use. */
+  readonly resources: (container: string) => Effect.Effect<WorkerResources, EngineError>
   /** Kills the container if it runs, and removes it with its anonymous volumes. */
   readonly remove: (container: string) => Effect.Effect<void, EngineError>
   /** All containers with this label, including stopped ones. */
@@ -110,10 +127,10 @@ export const make = (socket: string): Engine => {
     signal: (id, signal) => Effect.asVoid(call("POST", container(id, `/kill?signal=${signal}`))),
     wait: (id) => Effect.asVoid(textWithoutLimit(socket, { method: "POST", path: container(id, "/wait") })),
     inspect: (id) => Effect.flatMap(call("GET", container(id, "/json")), decodeState),
-    cpuMillis: (id) =>
+    resources: (id) =>
       Effect.flatMap(
         call("GET", container(id, "/stats?stream=false&one-shot=true")),
-        (body) => Effect.map(decodeStats(body), ({ cpu_stats }) => cpu_stats.cpu_usage.total_usage / 1_000_000)
+        (body) => Effect.map(decodeStats(body), resourcesOf)
       ),
     remove: (id) => Effect.asVoid(call("DELETE", container(id, "?force=true&v=true"))),
     list: (label) =>

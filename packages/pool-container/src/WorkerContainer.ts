@@ -210,7 +210,7 @@ export const attach = Effect.fnUntraced(function*(
       exit: Deferred.await(ended),
       drain: signal("SIGTERM"),
       kill,
-      cpuMillis: Effect.orElseSucceed(engine.cpuMillis(name), () => undefined)
+      resources: Effect.orElseSucceed(engine.resources(name), () => undefined)
     },
     close: Effect.andThen(kill, Effect.asVoid(Effect.timeoutOption(Effect.interruptible(Deferred.await(ended)), KILL_WAIT)))
   }

@@ -52,17 +52,23 @@ describe("ContainerPool: starts", () => {
       assert.strictEqual(engine.containers.size, 0)
     }).pipe(Effect.scoped))
 
-  it.live("reads the CPU time of a container from the engine, and returns none when the engine does not report it", () =>
+  it.live("reads the CPU time and the memory of a container from the engine, and returns none when the engine does not report them", () =>
     Effect.gen(function*() {
       const { engine, pool, start } = yield* world
-      const { cpuMillis } = yield* start(yield* pool())
-      if (cpuMillis === undefined) return assert.fail("the pool has no CPU times")
+      const { resources } = yield* start(yield* pool())
+      if (resources === undefined) return assert.fail("the pool measures no resources")
       engine.only.cpuNanos = 1_234_567_890
-      assert.strictEqual(yield* cpuMillis, 1_234.56789)
+      assert.deepStrictEqual(yield* resources, { cpuMillis: 1_234.56789, memoryBytes: undefined })
+      engine.only.memory = { usage: 5_000, stats: { inactive_file: 2_000, anon: 3_000 } }
+      assert.deepStrictEqual(yield* resources, { cpuMillis: 1_234.56789, memoryBytes: 3_000 })
+      engine.only.memory = { usage: 5_000, stats: { total_inactive_file: 1_000 } }
+      assert.strictEqual((yield* resources)?.memoryBytes, 4_000)
+      engine.only.memory = { usage: 5_000, stats: null }
+      assert.strictEqual((yield* resources)?.memoryBytes, 5_000)
       engine.overrides.set("GET /containers/stint-w-1/stats", { status: 500, message: "no cgroup" })
-      assert.isUndefined(yield* cpuMillis)
+      assert.isUndefined(yield* resources)
       yield* Effect.promise(() => engine.vanish())
-      assert.isUndefined(yield* cpuMillis)
+      assert.isUndefined(yield* resources)
       yield* Effect.promise(() => engine.appear())
     }).pipe(Effect.scoped))
 

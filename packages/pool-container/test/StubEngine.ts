@@ -25,6 +25,7 @@ export class StubContainer {
   code = 0
   outOfMemory = false
   cpuNanos = 0
+  memory: { readonly usage?: number; readonly stats?: Readonly<Record<string, number>> | null } | undefined
   output: Buffer = Buffer.alloc(0)
   readonly #waiting = new Set<() => void>()
   readonly #following = new Set<ServerResponse>()
@@ -186,7 +187,7 @@ export class StubEngine {
           }
         })
       case "GET /stats":
-        return void json({ cpu_stats: { cpu_usage: { total_usage: container.cpuNanos } } })
+        return void json({ cpu_stats: { cpu_usage: { total_usage: container.cpuNanos } }, memory_stats: container.memory })
       case "POST /wait":
         return container.wait(response)
       case "POST /kill": {

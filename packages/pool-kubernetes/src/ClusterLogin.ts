@@ -20,7 +20,7 @@ const unavailable = (problem: string, hint: string) => new PoolError({ reason: n
 
 const wordsOf = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause)).replace(/\.$/, "")
 
-/** What the login reads from its environment, apart from kubeconfig files. */
+/** The login's environment, apart from kubeconfig files. */
 export interface Surroundings {
   readonly env: Readonly<Record<string, string | undefined>>
   readonly home: string

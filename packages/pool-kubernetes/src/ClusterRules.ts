@@ -1,5 +1,5 @@
 /**
- * What roles and network policies of a cluster need to know about the pool.
+ * Facts about the pool for a cluster's roles and network policies.
  */
 
 /** The rights that the pool's requests need, in the form of a Role (PodsApi.ts). */

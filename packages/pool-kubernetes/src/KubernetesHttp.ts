@@ -1,5 +1,5 @@
 /**
- * HTTP requests to a Kubernetes API server, with limits of time and size.
+ * HTTP requests to a Kubernetes API server, with time and size limits.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -10,7 +10,7 @@ import { request as httpsRequest, type RequestOptions } from "node:https"
 import { ApiRefused, ApiUnreachable, type KubernetesError } from "./KubernetesError.ts"
 import { Status } from "./Pod.ts"
 
-/** What a request needs in addition to its address. */
+/** The parts of a request other than its address. */
 export interface Credentials extends Omit<RequestOptions, "headers"> {
   readonly headers: OutgoingHttpHeaders
 }
@@ -143,7 +143,7 @@ export const json = <A>(
     Effect.timeoutOrElse({ duration: ANSWER_LIMIT, orElse: () => unanswered(access, ANSWER_LIMIT) })
   )
 
-/** Sends the request and handles each chunk of the response, one after the other. Fails if the connection ends within the response. */
+/** Sends the request and handles each chunk of the response, one after the other. Fails if the connection ends before the response does. */
 export const stream = Effect.fnUntraced(
   function*<E>(access: ClusterAccess, request: ApiRequest, onChunk: (chunk: Buffer) => Effect.Effect<void, E>) {
     const response = yield* respond(access, request).pipe(

@@ -5,7 +5,7 @@
  *   start: pod created --> scheduled, image pulled, running --> handle
  * ```
  *
- * `PodBody` describes what a pod may not do, `PodTable` how the pool detects changes, `PodState` what they mean, and
+ * `PodBody` describes what a pod cannot do, `PodTable` how the pool detects changes, `PodState` what they mean, and
  * `WorkerPod` what happens until a pod is removed. The pool finds the pods of a killed platform by their label; there are no
  * records.
  */
@@ -151,7 +151,7 @@ const make = Effect.fnUntraced(function*({ dataDir, settings }: Options) {
     Effect.mapError((error) => error._tag === "PoolError" ? error : unavailable(error, namespace))
   )
 
-  /** A pod of an earlier run, unless the platform did not write its annotations, or it is a copy under another name. */
+  /** A pod from an earlier run, unless the platform did not write its annotations, or it is a copy under another name. */
   const orphanOf = (pod: Pod): ReadonlyArray<OrphanedWorker> => {
     const { annotations = {}, deletionTimestamp, name } = pod.metadata
     const ids = decodeIds({ worker: annotations[WORKER_ANNOTATION], endpoint: annotations[ENDPOINT_ANNOTATION] })
@@ -182,7 +182,7 @@ const make = Effect.fnUntraced(function*({ dataDir, settings }: Options) {
   /** A pod whose creation the platform did not see, or whose removal failed. */
   const removeUnknown = Effect.fnUntraced(function*({ metadata: { deletionTimestamp, name } }: Pod) {
     if (deletionTimestamp !== undefined) return
-    yield* Effect.logWarning(`Removing the pod ${name}, which has the label of this platform but belongs to none of its workers.`)
+    yield* Effect.logWarning(`Removing pod ${name}: it has this platform's label but belongs to none of its workers.`)
     yield* Effect.ignore(api.remove(name, 1))
   })
   yield* Effect.forkScoped(table.run(first, removeUnknown))
@@ -190,5 +190,5 @@ const make = Effect.fnUntraced(function*({ dataDir, settings }: Options) {
   return WorkerPool.of({ supports: ["container"], prepare: () => Effect.void, start, orphans })
 })
 
-/** The pool. Fails if the pods of an earlier run cannot be listed, because their workers would otherwise be started twice. */
+/** The pool. Fails if the pods from an earlier run cannot be listed, because their workers would otherwise be started twice. */
 export const layer = (options: Options): Layer.Layer<WorkerPool, PoolError> => Layer.effect(WorkerPool, make(options))

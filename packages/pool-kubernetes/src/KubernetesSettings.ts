@@ -1,5 +1,6 @@
 /**
- * The settings of pods: a JSON file of the operator. Callers who create endpoints choose an image, limits and volumes; the operator chooses where the
+ * The settings of pods: a JSON file from the operator. Callers who create endpoints choose an image, limits and volumes; the operator chooses where
+ * the
  * pods run and with which rights (docs/operations/kubernetes.md).
  */
 import type * as Effect from "effect/Effect"
@@ -35,9 +36,9 @@ const PodSettings = Schema.Struct({
   imagePullPolicy: Schema.optionalKey(Schema.Literals(["Always", "IfNotPresent", "Never"])),
   priorityClassName: Schema.optionalKey(Name),
   runtimeClassName: Schema.optionalKey(Name),
-  /** The service account. Its token is never mounted. Default: that of the namespace. */
+  /** The service account. Its token is never mounted. Default: the namespace's. */
   serviceAccountName: Schema.optionalKey(Name),
-  /** What a pod reserves on its node. Default: the endpoint's limits. */
+  /** The resources that a pod reserves on its node. Default: the endpoint's limits. */
   requests: Schema.optionalKey(Schema.Struct({ cpu: Schema.optionalKey(Quantity), memory: Schema.optionalKey(Quantity) })),
   /** The resource that the nodes' device plugin offers. Default: `nvidia.com/gpu`. */
   gpuResource: Schema.optionalKey(Schema.NonEmptyString),
@@ -45,7 +46,7 @@ const PodSettings = Schema.Struct({
   tmpSize: Schema.optionalKey(Quantity),
   /** More labels, for example for a NetworkPolicy. */
   labels: Schema.optionalKey(Schema.Record(Schema.String, Schema.String)),
-  /** How long a worker may take to exit after SIGTERM, also on a drained node. Seconds; default: 300. */
+  /** How long a worker may take to exit after SIGTERM, even on a drained node. Seconds; default: 300. */
   graceSeconds: seconds(86_400),
   /** How long to wait for a node with room. In a cluster that adds nodes, must be longer than a new node takes. Seconds; default: 60. */
   unschedulableSeconds: seconds(86_400),

@@ -4,7 +4,7 @@
  * It passes the strictest of Kubernetes' Pod Security Standards, "restricted":
  * https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted
  *
- * | what a pod may not do | how |
+ * | what a pod cannot do | how |
  * |---|---|
  * | run as root, gain rights | `runAsNonRoot`, no privilege escalation, no capabilities, the runtime's seccomp profile |
  * | change its image | read-only root; `/tmp` is a folder of the pod |
@@ -51,7 +51,7 @@ const LONGEST = 57
 export const nameOf = (worker: string): string =>
   `stint-${worker.length <= LONGEST && /^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?$/.test(worker) ? worker : hashOf(worker)}`
 
-/** The id of an endpoint as the value of a label, which ends with a letter or a digit. */
+/** An endpoint's id as a label value, which must end with a letter or a digit. */
 const labelOf = (endpoint: string): string => /[A-Za-z0-9]$/.test(endpoint) ? endpoint : hashOf(endpoint)
 
 /** The parts of a pod that are not in the source. */
@@ -136,7 +136,7 @@ const resourcesOf = ({ cpus, gpus, memoryBytes }: ContainerSource, { gpuResource
   return { limits, requests: { ...limits, ...requests } }
 }
 
-/** The nodes that have the labels of the endpoint. Applies in addition to the operator's `nodeSelector`. */
+/** The nodes that have the endpoint's labels. Applies in addition to the operator's `nodeSelector`. */
 const affinityOf = (labels: Labels) => ({
   nodeAffinity: {
     requiredDuringSchedulingIgnoredDuringExecution: {

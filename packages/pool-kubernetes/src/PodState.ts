@@ -35,7 +35,7 @@ const HOPELESS = new Set([
   "RunContainerError"
 ])
 
-/** Reasons with which a container runtime ends a container whose program it could not run. */
+/** A container runtime's reasons for ending a container whose program it could not run. */
 const NOT_RUN = new Set(["ContainerCannotRun", "StartError"])
 
 const stateOf = (pod: Pod) => pod.status?.containerStatuses?.find(({ name }) => name === CONTAINER)?.state
@@ -53,7 +53,7 @@ const hintOf = (endpoint: string, reason: string, message: string): string => {
   return `Correct the command, the image or the volumes of endpoint ${endpoint}.`
 }
 
-/** The progress of the start of a worker's pod. */
+/** The progress of starting a worker's pod. */
 export const startOf = (pod: Pod, endpoint: string): Start => {
   const { name } = pod.metadata
   const state = stateOf(pod)
@@ -96,7 +96,7 @@ const DISRUPTIONS: Readonly<Record<string, string>> = {
   DeletionByTaintManager: "was removed from its node, which is not ready or has a taint",
   EvictionByEvictionAPI: "was evicted, for example because its node is drained",
   DeletionByPodGC: "was removed because its node no longer exists",
-  TerminationByKubelet: "was ended by its node, which shuts down or is low on a resource"
+  TerminationByKubelet: "was ended by its node, which is shutting down or low on a resource"
 }
 
 /** Why the cluster ended a pod, as a sentence; undefined when it did not. */
@@ -116,7 +116,7 @@ const lost = (reason: string): End => (log) => ({ _tag: "Lost", reason, log })
 
 const killed = (signal: string, outOfMemory: boolean): End => (log) => ({ _tag: "Killed", signal, outOfMemory, log })
 
-/** What the platform has requested of a pod. */
+/** The platform's requests to a pod. */
 export interface Asked {
   readonly exit: boolean
   readonly kill: boolean

@@ -33,12 +33,12 @@ export type Seen =
   | { readonly _tag: "Removed"; readonly pod: Pod | undefined }
 
 export interface PodTable {
-  /** Follows all states of the pod with this name, which need not exist yet, until {@link unfollow}. Each name has one follower. */
+  /** Follows all states of the pod with this name until {@link unfollow}. The pod need not exist yet. Each name has one follower. */
   readonly follow: (name: string) => Queue.Queue<Seen>
   readonly unfollow: (name: string) => void
   /** Adds a created pod, so that its removal is noticed even if none of its events was seen. */
   readonly add: (pod: Pod) => void
-  /** Reads lists and watches until it is interrupted. `onUnfollowed` receives each listed pod that nobody follows. */
+  /** Reads lists and watches until it is interrupted. `onUnfollowed` receives each listed pod without a follower. */
   readonly run: (first: Listed, onUnfollowed: (pod: Pod) => Effect.Effect<void>) => Effect.Effect<never>
 }
 

@@ -106,7 +106,7 @@ export const supervise = Effect.fnUntraced(function*(
     return asked.exit && !isDeleted ? graceSeconds : undefined
   }
 
-  /** What the pod waits for. Used in the error of a start that takes too long. */
+  /** Why the pod waits, for the error of a start that takes too long. */
   let waitsFor = { unschedulable: false, reason: "the API has not reported it yet" }
   const unschedulable = Effect.sleep(`${unschedulableSeconds} seconds`).pipe(
     Effect.andThen(Effect.suspend(() =>

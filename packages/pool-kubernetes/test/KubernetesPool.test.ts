@@ -157,7 +157,7 @@ describe("the pod", () => {
       })
   )
 
-  it.live("refuses a model of the platform's machine", () =>
+  it.live("refuses a model on the platform's machine", () =>
     Effect.gen(function*() {
       const { pool, startError } = yield* world
       const model = { model: "org/name", home: "/models", snapshot: "hub/x" } as never
@@ -218,7 +218,7 @@ describe("a start", () => {
       assert.strictEqual(cluster.requests.filter((one) => one.startsWith("POST")).length, 1)
     }))
 
-  it.live("refuses a pod of the same name that this start did not create", () =>
+  it.live("refuses a pod with the same name that this start did not create", () =>
     Effect.gen(function*() {
       const { cluster, pool, startError } = yield* world
       cluster.refuse("POST", { code: 409, reason: "AlreadyExists", message: `pods "stint-w-1" already exists` })
@@ -589,7 +589,7 @@ describe("a restarted platform", () => {
       assert.deepStrictEqual([...cluster.pods.keys()], ["other"])
       assert.include(
         logged.join(),
-        "Removing the pod lost, which has the label of this platform but belongs to none of its workers."
+        "Removing pod lost: it has this platform's label but belongs to none of its workers."
       )
     }))
 })
@@ -634,7 +634,7 @@ describe("the login", () => {
       assert.match(error.message, /Cannot find package\)\. Install it beside Stint: npm install @kubernetes\/client-node@2/)
     }))
 
-  /** What a pod sees of its service account. */
+  /** The service account, as a pod sees it. */
   const inPod = Effect.gen(function*() {
     const { cluster } = yield* world
     const serviceAccount = join(cluster.folder, "serviceaccount")

@@ -42,7 +42,7 @@ const scripted = Effect.gen(function*() {
 })
 
 describe("the table of pods", () => {
-  it.live("does not treat a pod as removed that was created after the list was requested", () =>
+  it.live("does not treat a pod created after the list request as removed", () =>
     Effect.gen(function*() {
       const { lists, next, run, table, watches } = yield* scripted
       const known = table.follow("known")
@@ -60,7 +60,7 @@ describe("the table of pods", () => {
       assert.isTrue(Option.isNone(yield* Queue.poll(created)))
     }))
 
-  it.live("does not treat a pod as removed that was created between the request for the first list and its response", () =>
+  it.live("does not treat a pod created between the first list request and its response as removed", () =>
     Effect.gen(function*() {
       const { run, table, watches } = yield* scripted
       const created = table.follow("created")

@@ -133,7 +133,7 @@ export class StubCluster {
   #server: Server | undefined
   #port = 0
 
-  /** Starts to listen, also after {@link vanish}. */
+  /** Starts to listen, even after {@link vanish}. */
   async appear(): Promise<void> {
     const server = createServer((request, response) => {
       const chunks: Array<Buffer> = []
@@ -199,7 +199,7 @@ export class StubCluster {
     this.#emit("MODIFIED", pod, isSilent)
   }
 
-  /** Removes the object, as the API server does when the kubelet confirmed the end. */
+  /** Removes the object, as the API server does when the kubelet has confirmed the end. */
   removed(pod: StubPod, isSilent = false): void {
     this.pods.delete(pod.body.metadata.name)
     this.#emit("DELETED", pod, isSilent)

@@ -1,4 +1,4 @@
-/** Parts of the tests with a stub cluster. */
+/** Shared by the tests with a stub cluster. */
 import type { EndpointSource } from "@stint/contract/Endpoint"
 import { WorkerId } from "@stint/contract/Ids"
 import { workerEnvironment } from "@stint/contract/WorkerProtocol"
@@ -32,7 +32,7 @@ export const until = <A>(what: string, look: () => A | undefined) =>
     }
   })
 
-/** The variables of a worker. */
+/** A worker's variables. */
 export const variablesOf = (worker: WorkerId) =>
   workerEnvironment({
     baseUrl: "http://127.0.0.1:4600",

@@ -61,7 +61,7 @@ export class BundleError extends Schema.TaggedError<BundleError>()("BundleError"
 
 /** The inputs of a bundle. The bundle is valid while they are unchanged. */
 const Recipe = Schema.fromJsonString(Schema.Struct({
-  format: Schema.Literal(5),
+  format: Schema.Literal(6),
   /** The bundle's folder. */
   bundle: Schema.String,
   inputs: Schema.Array(Schema.Struct({ path: Schema.String, size: Schema.Number, mtimeMs: Schema.Number })),
@@ -143,6 +143,19 @@ const inlineImportMeta = (program: string) => (path: string, source: string): st
       .replaceAll(/\bimport\.meta\.filename\b/g, JSON.stringify(path))
     : undefined
 
+/** The names in Effect's modules that format a stack trace while they load, to find out what the engine does with calls. */
+const STACK_PROBES = /"~effect\/(?:Effect\/stackProbe|Utils\/internal)"/
+
+/**
+ * Formats the stack traces of these modules without the source map. Otherwise, Node would parse the map of the whole bundle at every start, which is a
+ * third of the time that a standby process needs.
+ */
+const formatProbesPlainly = (source: string): string | undefined =>
+  STACK_PROBES.test(source)
+    ? "const stintFormat = Error.prepareStackTrace; " +
+      `Error.prepareStackTrace = (error, sites) => [error, ...sites].join("\\n    at "); ${source}\nError.prepareStackTrace = stintFormat\n`
+    : undefined
+
 const inputOf = async (path: string) => {
   const { mtimeMs, size } = await stat(path)
   return { path, size, mtimeMs }
@@ -193,7 +206,11 @@ const build = async (
   links: Set<string>,
   importers: ReadonlyArray<string>
 ): Promise<Metafile> => {
-  const change = inlineImportMeta(await realpath(file))
+  const withMeta = inlineImportMeta(await realpath(file))
+  const change = (path: string, source: string) => {
+    const changed = withMeta(path, source)
+    return formatProbesPlainly(changed ?? source) ?? changed
+  }
   const esbuild = await import("esbuild")
   const options = {
     ...BUNDLE_OPTIONS,
@@ -335,7 +352,7 @@ export const bundle = Effect.fn("HandlerBundle.bundle")(function*(
       // recipe.
       if (inputs.every(({ mtimeMs }) => mtimeMs < startedAt)) {
         const recipe = join(folder, `${name}.json`)
-        await writeFile(recipe, encodeRecipe({ format: 5, bundle: name, inputs, packages }), { mode: 0o600 })
+        await writeFile(recipe, encodeRecipe({ format: 6, bundle: name, inputs, packages }), { mode: 0o600 })
         await rename(recipe, join(folder, RECIPE))
       }
       await prune(folder)

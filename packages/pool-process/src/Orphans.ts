@@ -25,6 +25,7 @@ import * as Schedule from "effect/Schedule"
 import * as DetachedChildren from "./DetachedChildren.ts"
 import { MARK, type OutputPipes } from "./OutputPipes.ts"
 import * as ProcessTable from "./ProcessTable.ts"
+import type { WorkerCgroups } from "./WorkerCgroups.ts"
 import type { WorkerRecord, WorkerRecords } from "./WorkerRecords.ts"
 import type { WorkFolders } from "./WorkFolders.ts"
 
@@ -39,6 +40,7 @@ export interface Dependencies {
   readonly records: WorkerRecords
   readonly pipes: OutputPipes
   readonly folders: WorkFolders
+  readonly groups: WorkerCgroups
   readonly log: WorkerLog
 }
 
@@ -50,7 +52,7 @@ const kill = (record: WorkerRecord): void => {
   for (const { pid } of ProcessTable.membersOf(record.pid, MARK, record.worker)) ProcessTable.signal(pid, "SIGKILL")
 }
 
-const adopt = ({ folders, log, pipes, records }: Dependencies, record: WorkerRecord): OrphanedWorker["adopt"] =>
+const adopt = ({ folders, groups, log, pipes, records }: Dependencies, record: WorkerRecord): OrphanedWorker["adopt"] =>
   Effect.fnUntraced(function*(variables, mask) {
     const worker = WorkerId.make(record.worker)
     const endpoint = EndpointId.make(record.endpoint)
@@ -67,7 +69,11 @@ const adopt = ({ folders, log, pipes, records }: Dependencies, record: WorkerRec
     yield* Effect.sync(() => isRunning(record)).pipe(
       Effect.repeat({ while: (running) => running, schedule: Schedule.spaced(CHECK) }),
       Effect.andThen(Effect.sync(() => kill(record))),
-      Effect.tap(() => Effect.forkDetach(Deferred.into(DetachedChildren.end(record.worker), cleared))),
+      Effect.tap(() =>
+        Effect.forkDetach(
+          Deferred.into(Effect.andThen(DetachedChildren.end(record.worker), groups.remove(record.worker)), cleared)
+        )
+      ),
       Effect.andThen(lastLines),
       Effect.tap(() => folders.remove(record.worker)),
       Effect.tap(() =>
@@ -88,7 +94,7 @@ const adopt = ({ folders, log, pipes, records }: Dependencies, record: WorkerRec
         if (isRunning(record)) ProcessTable.signal(record.pid, "SIGTERM")
       }),
       kill: killed,
-      cpuMillis: Effect.sync(() => isRunning(record) ? ProcessTable.cpuMillisOf(record.pid) : undefined)
+      resources: Effect.sync(() => isRunning(record) ? ProcessTable.resourcesOf(record.pid) : undefined)
     }
     yield* Effect.addFinalizer(() =>
       Effect.andThen(

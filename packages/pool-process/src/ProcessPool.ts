@@ -19,7 +19,7 @@ import { CodeArtifacts } from "@stint/pool/CodeArtifacts"
 import { CodeTransfer } from "@stint/pool/CodeTransfer"
 import type { NamedVolumes } from "@stint/pool/NamedVolumes"
 import { NoCapacity, PoolError, PoolUnavailable } from "@stint/pool/PoolError"
-import type { WorkerExit } from "@stint/pool/WorkerExit"
+import { signalOf, type WorkerExit } from "@stint/pool/WorkerExit"
 import { WorkerLog } from "@stint/pool/WorkerLog"
 import { followOutput, type OutputSource } from "@stint/pool/WorkerOutput"
 import { type StartRequest, type WorkerHandle, WorkerPool } from "@stint/pool/WorkerPool"
@@ -41,6 +41,7 @@ import * as OutputPipes from "./OutputPipes.ts"
 import * as ProcessTable from "./ProcessTable.ts"
 import * as StandbyWorkers from "./StandbyWorkers.ts"
 import { importersFrom } from "./StintPackages.ts"
+import * as WorkerCgroups from "./WorkerCgroups.ts"
 import { compileCacheVariable, inheritedBy, spawnError, type WorkerCommand, workerCommandOf } from "./WorkerCommand.ts"
 import * as WorkerRecords from "./WorkerRecords.ts"
 import { makeFolders, type WorkerUser } from "./WorkerUser.ts"
@@ -99,6 +100,8 @@ export interface Options {
    * the time. A cold start that finds a waiting process does not start Node.
    */
   readonly spare?: number
+  /** A folder with the files `cgroup` and `mountinfo` of proc(5). Default: `/proc/self`. Another one is for tests. */
+  readonly cgroupFiles?: string
 }
 
 /**
@@ -160,6 +163,9 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
     () => Effect.sync(() => process.off("exit", onExit))
   )
   const folders = yield* WorkFolders.make(join(cacheDir, "work"), options.user !== undefined, records.isRecorded)
+  const groups = WorkerCgroups.make(dataDir, (worker) => records.isRecorded(encodeURIComponent(worker)), options.cgroupFiles)
+  /** The endpoints whose limits are known not to be enforced. */
+  const unlimited = new Set<string>()
   const users = yield* WorkerUsers.make({ users: options.user, dataDir, cacheDir })
   const sharedUser = options.user === undefined || isRange(options.user) ? undefined : options.user
   const importers = options.packagesOf === undefined ? [] : importersFrom(options.packagesOf)
@@ -213,6 +219,15 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
     }
   }
 
+  /** Limits the process as its endpoint says. Warns once for each endpoint if the system cannot enforce the limits. */
+  const limitWorker = ({ endpoint: { id, source }, worker }: StartRequest, pid: number): Effect.Effect<void> => {
+    if (source.type !== "handler" && source.type !== "command") return Effect.void
+    const problem = groups.limit(worker, pid, source)
+    if (problem === undefined || unlimited.has(id)) return Effect.void
+    unlimited.add(id)
+    return Effect.logWarning(`Workers of endpoint ${id} run without some of its limits. ${problem}`)
+  }
+
   /** Calls `onExit` once, when the process has exited. */
   const watch = (child: ChildProcess, pid: number, worker: string, onExit: (exit: WorkerExit) => void) => {
     children.add(child)
@@ -221,10 +236,13 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
       children.delete(child)
       // The worker leads its own process group, which contains only its own children. Its children outside the group are ended afterwards.
       ProcessTable.signal(-pid, "SIGKILL")
+      // A shell reports a killed child by its exit code.
+      const killed = code === null ? signal ?? "SIGKILL" : signalOf(code)
+      const outOfMemory = killed === "SIGKILL" && groups.ranOutOfMemory(worker)
       onExit(
-        code !== null
+        code !== null && !outOfMemory
           ? { _tag: "Exited", code, log: [] }
-          : { _tag: "Killed", signal: signal ?? "SIGKILL", outOfMemory: false, log: [] }
+          : { _tag: "Killed", signal: killed ?? "SIGKILL", outOfMemory, log: [] }
       )
     }
     if (child.exitCode !== null || child.signalCode !== null) report(child.exitCode, child.signalCode)
@@ -239,7 +257,7 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
   ): Effect.fn.Return<Started | undefined> {
     let recorded: Effect.Effect<void> | undefined
     const assigned = yield* standbys.assign(program, request.worker, ({ name, pid }) => {
-      recorded = recordWorker(request, pid, name)
+      recorded = Effect.andThen(recordWorker(request, pid, name), limitWorker(request, pid))
     })
     if (assigned === undefined) {
       if (recorded !== undefined) yield* Effect.ignore(Effect.try(() => records.remove(request.worker)))
@@ -286,7 +304,7 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
       child.once("error", refused)
       const { pid } = child
       if (pid === undefined) return
-      const recorded = recordWorker(request, pid)
+      const recorded = Effect.andThen(recordWorker(request, pid), limitWorker(request, pid))
       watch(child, pid, request.worker, onExit)
       child.once("spawn", () => {
         const started: Started = {
@@ -340,6 +358,7 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
     yield* Deferred.await(gone).pipe(
       Effect.andThen(DetachedChildren.end(worker)),
       Effect.andThen(Effect.sync(() => void present.delete(worker))),
+      Effect.andThen(groups.remove(worker)),
       Deferred.into(cleared),
       Effect.forkDetach
     )
@@ -360,16 +379,16 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
       exit: Deferred.await(ended),
       drain: signal(child, "SIGTERM"),
       kill: signal(child, "SIGKILL"),
-      cpuMillis: Effect.sync(() =>
+      resources: Effect.sync(() =>
         child.pid === undefined || child.exitCode !== null || child.signalCode !== null
           ? undefined
-          : ProcessTable.cpuMillisOf(child.pid)
+          : ProcessTable.resourcesOf(child.pid)
       )
     }
     return handle
   })
 
-  const orphans = yield* Orphans.find({ records, pipes, folders, log })
+  const orphans = yield* Orphans.find({ records, pipes, folders, groups, log })
 
   const prepare: WorkerPool["Service"]["prepare"] = ({ source }) =>
     source.type === "handler" && existsSync(source.file) ? programOptions.entry.prepare(resolve(source.file)) : Effect.void

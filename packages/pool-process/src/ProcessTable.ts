@@ -84,23 +84,42 @@ const TICK_MILLIS = 10
 /** The maximum number of processes to read, so that a worker with many of them does not delay the platform. */
 const MAX_COUNTED = 200
 
+/** The running children of a process. Empty without `/proc`. */
+const childrenOf = (pid: number): ReadonlyArray<number> =>
+  (read(`/proc/${pid}/task/${pid}/children`) ?? "").split(" ").filter((child) => child !== "").map(Number)
+
+/** A process and its running descendants, at most {@link MAX_COUNTED} of them. Empty for a process that has exited, and without `/proc`. */
+export const descendantsOf = (pid: number): ReadonlyArray<number> => {
+  if (stat(pid) === undefined) return []
+  const found = [pid]
+  // The list grows during the loop.
+  for (const one of found) found.push(...childrenOf(one).slice(0, MAX_COUNTED - found.length))
+  return found
+}
+
+/** The resident memory of a process. Zombies and kernel threads have none. */
+const residentBytes = (pid: number): number =>
+  Number(/^VmRSS:\s+(\d+) kB$/m.exec(read(`/proc/${pid}/status`) ?? "")?.[1] ?? 0) * 1_024
+
 /**
- * The CPU time of a process in milliseconds, including its running children and the ended children that it has waited for. Reads only these
- * processes, and at most {@link MAX_COUNTED} of them. Undefined without `/proc`, and for a process that has exited.
+ * The CPU time of a process in milliseconds, including its running children and the ended children that it has waited for, and the resident memory
+ * of the process and its running children. Memory that processes share counts once for each. Reads only these processes, and at most
+ * {@link MAX_COUNTED} of them. Undefined without `/proc`, and for a process that has exited.
  */
-export const cpuMillisOf = (pid: number): number | undefined => {
+export const resourcesOf = (pid: number): { readonly cpuMillis: number; readonly memoryBytes: number } | undefined => {
   const found = [pid]
   let ticks: number | undefined
+  let memoryBytes = 0
   // The list grows during the loop.
   for (const one of found) {
     const text = read(`/proc/${one}/stat`)
     if (text === undefined) continue
     const times = text.slice(text.lastIndexOf(")") + 2).split(" ").slice(11, 15)
     ticks = times.reduce((sum, time) => sum + Number(time), ticks ?? 0)
-    const children = (read(`/proc/${one}/task/${one}/children`) ?? "").split(" ").filter((child) => child !== "").map(Number)
-    found.push(...children.slice(0, MAX_COUNTED - found.length))
+    memoryBytes += residentBytes(one)
+    found.push(...childrenOf(one).slice(0, MAX_COUNTED - found.length))
   }
-  return ticks === undefined ? undefined : ticks * TICK_MILLIS
+  return ticks === undefined ? undefined : { cpuMillis: ticks * TICK_MILLIS, memoryBytes }
 }
 
 /** Sends a signal. Does nothing when there is no such process. A negative pid addresses its process group. */

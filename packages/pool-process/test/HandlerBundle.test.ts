@@ -156,6 +156,32 @@ describe("HandlerBundle", () => {
       assert.strictEqual(execFileSync(process.execPath, [program], { encoding: "utf8" }), "world\n")
     }))
 
+  it.live("formats no stack trace with the source map while Effect loads, which would parse the whole map at every start", () =>
+    Effect.gen(function*() {
+      const root = join(folder, fresh("traces"))
+      mkdirSync(root)
+      const handler = join(root, "handler.ts")
+      writeFileSync(
+        handler,
+        `import * as Effect from "effect/Effect"
+         const before = globalThis.formatted
+         const trace: string = new Error("thrown").stack ?? ""
+         console.log(before, globalThis.formatted - before, trace, Effect.runSync(Effect.map(Effect.succeed(20), (one) => one + 1)))`
+      )
+      // Takes the place of Node's formatter, which --enable-source-maps installs.
+      const counter = join(root, "counter.mjs")
+      writeFileSync(
+        counter,
+        `globalThis.formatted = 0
+         Error.prepareStackTrace = (error) => { globalThis.formatted += 1; return "formatted " + error.message }`
+      )
+      const program = yield* HandlerBundle.bundle(handler, join(root, "bundles"), { importers: [fileURLToPath(import.meta.url)] })
+      assert.strictEqual(
+        execFileSync(process.execPath, ["--import", counter, program], { encoding: "utf8" }),
+        "0 1 formatted thrown 21\n"
+      )
+    }))
+
   it.effect("keeps the bundles whose chunks workers may still load, and removes older ones", () =>
     Effect.gen(function*() {
       const { file, write } = project(fresh("many"))

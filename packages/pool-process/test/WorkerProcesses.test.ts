@@ -62,7 +62,7 @@ describe("ProcessPool: environment and output of a worker", () => {
       assert.strictEqual(yield* line(`${command} `), "$HOME *")
     })))
 
-  it.live("reports the CPU time of a worker, including its running and ended children", () =>
+  it.live("reports the CPU time and the memory of a worker, including its children", () =>
     withPool(Effect.gen(function*() {
       const mark = fresh("cpu")
       const burn = "const end = process.cpuUsage().user + 300_000; while (process.cpuUsage().user < end);"
@@ -73,15 +73,18 @@ spawn(process.execPath, ["-e", ${
         JSON.stringify(`${burn} console.log("${mark} burnt"); setInterval(() => {}, 1_000)`)
       }], { stdio: "inherit" })
 `)
-      const { cpuMillis, exit, kill } = yield* start({ type: "command", command: [process.execPath, program] })
-      if (cpuMillis === undefined) return assert.fail("the pool has no CPU times")
+      const { exit, kill, resources } = yield* start({ type: "command", command: [process.execPath, program] })
+      if (resources === undefined) return assert.fail("the pool measures no resources")
       yield* line(`${mark} burnt`)
-      const spent = yield* cpuMillis
-      assert.isAbove(spent ?? 0, 590)
-      assert.isBelow(spent ?? 0, 10_000)
+      const { cpuMillis = 0, memoryBytes = 0 } = (yield* resources) ?? {}
+      assert.isAbove(cpuMillis, 590)
+      assert.isBelow(cpuMillis, 10_000)
+      // Two processes of Node: each occupies at least 30 MB.
+      assert.isAbove(memoryBytes, 60_000_000)
+      assert.isBelow(memoryBytes, 2_000_000_000)
       yield* kill
       yield* exit
-      assert.isUndefined(yield* cpuMillis)
+      assert.isUndefined(yield* resources)
     })))
 
   it.live("runs each worker of a command in its own folder, with links to the endpoint's files, and removes it with the worker", () =>

@@ -40,7 +40,7 @@ export interface AgentsService {
   ) => Effect.Effect<{ readonly orders: AgentOrders; readonly leaving: ReadonlyArray<AgentWorker> }, AgentRefused>
   /** Waits until the orders differ from `revision`. */
   readonly changes: (name: string, key: string, epoch: string, revision: number) => Effect.Effect<AgentChanges, AgentRefused>
-  /** The files of the frozen code of a worker that the agent is to start. Refused for any other code, even if the platform has it. */
+  /** The files of the frozen code for a worker that the agent must start. Refused for any other code, even if the platform has it. */
   readonly code: (name: string, key: string, hash: string) => Effect.Effect<AgentCode, AgentRefused>
   /** Completes every wait of `changes`, before the server closes. */
   readonly completeWaits: Effect.Effect<void>

@@ -7,7 +7,7 @@ import { ENV_PREFIXES } from "@stint/contract/WorkerProtocol"
 /** A model in the cache on the platform's machine. */
 export interface WorkerModel {
   readonly model: ModelReference
-  /** The folder on the machine that contains `hub`, the cache of the hub's client. Workers need to read it, and must not write to it. */
+  /** The folder on the machine that contains `hub`, the hub client's cache. Workers need to read it, and must not write to it. */
   readonly home: string
   /** The folder of the model's files, relative to `home`. */
   readonly snapshot: string

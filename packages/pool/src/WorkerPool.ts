@@ -10,7 +10,7 @@
  *               |  kill, or the scope closes: stopped immediately
  * ```
  *
- * A new pool implements this service and must pass the `suite` of `@stint/pool/testing`.
+ * A new pool implements this service and must pass the `suite` from `@stint/pool/testing`.
  */
 import type { Endpoint, EndpointSource, ResolvedEndpoint } from "@stint/contract/Endpoint"
 import type { EndpointId, WorkerId } from "@stint/contract/Ids"
@@ -46,6 +46,14 @@ export interface StartRequest {
   readonly model?: WorkerModel | undefined
 }
 
+/** What a worker uses, with its children. Undefined: it cannot be determined. */
+export interface WorkerResources {
+  /** The CPU time so far, in milliseconds. */
+  readonly cpuMillis: number | undefined
+  /** The memory that it occupies now. */
+  readonly memoryBytes: number | undefined
+}
+
 /** A started worker. */
 export interface WorkerHandle {
   readonly id: WorkerId
@@ -63,14 +71,11 @@ export interface WorkerHandle {
    * exited.
    */
   readonly kill: Effect.Effect<void>
-  /**
-   * The CPU time of the worker and its children so far, in milliseconds; undefined when it cannot be determined. Absent for pools that cannot
-   * measure it. Called every few seconds.
-   */
-  readonly cpuMillis?: Effect.Effect<number | undefined>
+  /** What it uses; undefined when nothing can be determined. Absent for pools that cannot measure it. Called every few seconds. */
+  readonly resources?: Effect.Effect<WorkerResources | undefined>
 }
 
-/** What a worker occupies of its machine: the limits of its container. */
+/** A worker's reservation on its machine: its limits. */
 export interface Reservation {
   readonly gpus: number | "all"
   readonly cpus: number
@@ -79,8 +84,9 @@ export interface Reservation {
 
 /** The reservation of a worker with this source; undefined if the source sets no limits. */
 export const reservationOf = (source: EndpointSource): Reservation | undefined => {
-  if (source.type !== "container") return undefined
-  const { cpus, gpus, memoryBytes } = source
+  if (source.type === "external") return undefined
+  const { cpus, memoryBytes } = source
+  const gpus = source.type === "container" ? source.gpus : undefined
   return cpus === undefined && gpus === undefined && memoryBytes === undefined
     ? undefined
     : { gpus: gpus ?? 0, cpus: cpus ?? 0, memoryBytes: memoryBytes ?? 0 }
@@ -92,7 +98,7 @@ export interface OrphanedWorker {
   readonly endpoint: EndpointId
   /** Whether it was running when the pool started. */
   readonly isRunning: boolean
-  /** What it occupies of its machine, if the pool knows it. */
+  /** Its reservation on its machine, if the pool knows it. */
   readonly reserved?: Reservation | undefined
   /**
    * Adopts the worker. Its output continues, and `exit` completes with `Lost` when it has ended, at once if it is not running. Closing the scope

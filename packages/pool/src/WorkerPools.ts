@@ -44,7 +44,7 @@ export const layer = <E, R>(layers: ReadonlyArray<Layer.Layer<WorkerPool, E, R>>
 /**
  * A pool that is loaded and built when the first worker of its source types is prepared or started. It lives until the layer's scope closes.
  *
- * A lazy pool must not have orphans; a pool that may have some must be built at the start. If a pool cannot be built, the next worker tries again.
+ * A lazy pool must not have orphans; a pool that may have some must be built at start-up. If a pool cannot be built, the next worker tries again.
  */
 export const lazy = (
   supports: ReadonlyArray<EndpointSource["type"]>,

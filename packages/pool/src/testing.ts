@@ -200,7 +200,7 @@ export const suite = <E>(name: string, subject: PoolUnderTest<E>): void => {
         assert.deepStrictEqual(exit, { _tag: "Killed", signal: "SIGKILL", outOfMemory: false, log: ["before"] })
       }))
 
-    check("reports the exit to every waiter, also after the exit", () =>
+    check("reports the exit to every waiter, even after the exit", () =>
       Effect.gen(function*() {
         const handle = yield* start(exits(4))
         const all = yield* Effect.all([handle.exit, handle.exit], { concurrency: "unbounded" })

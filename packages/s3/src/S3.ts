@@ -99,6 +99,6 @@ export const make = Effect.fnUntraced(function*(options: Options): Effect.fn.Ret
 export const required = (value: string | undefined, name: string): Effect.Effect<string, S3Error> =>
   value === undefined
     ? Effect.fail(
-      new S3Error({ kind: "NotS3", code: "", text: `it has no ${name}; is the address the one of a web site?`, attempts: 1 })
+      new S3Error({ kind: "NotS3", code: "", text: `it has no ${name}; the address may belong to a web site`, attempts: 1 })
     )
     : Effect.succeed(value)

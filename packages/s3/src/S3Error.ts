@@ -43,7 +43,7 @@ export class S3Error extends Schema.TaggedError<S3Error>()("S3Error", {
         : code
     }
     const detail = text === "" || text.startsWith(code) ? text || code : `${code}: ${text}`
-    return kind === "NotS3" ? `its answer is not that of S3 storage: ${detail}` : detail
+    return kind === "NotS3" ? `its answer is not from S3 storage: ${detail}` : detail
   }
 }
 

@@ -15,7 +15,7 @@ export interface CronTimes {
   readonly latest: (at: number) => number | undefined
 }
 
-/** Both arguments must be valid: decode them with `CronExpression` and `TimeZone` of `@stint/contract`. */
+/** Both arguments must be valid: decode them with `CronExpression` and `TimeZone` from `@stint/contract`. */
 export const make = (expression: string, timeZone: string): CronTimes => {
   const cron = new Cron(expression, { mode: "5-part", timezone: timeZone, paused: true })
   const before = (time: number) => cron.previousRuns(1, new Date(time)).at(0)?.getTime()

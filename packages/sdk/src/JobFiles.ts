@@ -22,13 +22,13 @@ const remove = (folder: string): Effect.Effect<void> => {
   // Loaded here and not imported, because most workers download nothing.
   const { rm, rmdir } = process.getBuiltinModule("node:fs/promises")
   return Effect.tryPromise(() => rm(folder, { recursive: true, force: true })).pipe(
-    // The parent may contain files of the handler.
+    // The parent may contain the handler's files.
     Effect.andThen(Effect.ignore(Effect.tryPromise(() => rmdir(dirname(folder))))),
     Effect.catch(({ cause }) => Effect.logWarning(`The downloads in ${folder} could not be removed: ${String(cause)}`))
   )
 }
 
-/** Removes the folders of a job when it ends. */
+/** Removes a job's folders when it ends. */
 export const middleware: JobMiddleware.JobMiddleware = JobMiddleware.make((next, job) =>
   Effect.ensuring(
     next(job),

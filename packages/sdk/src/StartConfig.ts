@@ -25,7 +25,7 @@ export type Context = JobContext
 export type Handler<Input = unknown> = HandlerFunction<Input>
 
 /**
- * A `Handler` of `@stint/worker` that requires no further services. Described without Effect's types, so that the SDK installs without
+ * A `Handler` from `@stint/worker` that requires no further services. Described without Effect's types, so that the SDK installs without
  * Effect.
  */
 export interface EffectHandler {
@@ -34,7 +34,7 @@ export interface EffectHandler {
   readonly "~services"?: () => never
 }
 
-/** Whether a value is a handler of `@stint/worker`. Its type has checked that it requires no services. */
+/** Whether a value is a handler from `@stint/worker`. The type checker ensures that it requires no services. */
 const isEffectHandler = (value: EffectHandler): value is EffectHandler & Runnable => isRunnable(value)
 
 /** A handler that receives several jobs at once, for `batch`. It returns an array with one result for each job, in the same order. */
@@ -51,7 +51,7 @@ export const runnableOf = <Input>(handler: Handler<Input> | EffectHandler, optio
 export type StartConfig<Input> = SingleStart<Input> | BatchStart<Input>
 
 interface SingleStart<Input> extends StartOptions<Input> {
-  /** Runs once per job. A function, or a `Handler` of `@stint/worker` that requires no further services. */
+  /** Runs once per job. A function, or a `Handler` from `@stint/worker` that requires no further services. */
   readonly handler: Handler<Input> | EffectHandler
   readonly batch?: undefined
 }
@@ -77,7 +77,7 @@ interface StartOptions<Input> {
   readonly setup_timeout?: number
   /**
    * Collects the chunks of a generator as the job's output, so that `/runsync` and `/status` return them. Default: false, which means that
-   * only `/stream` returns them. True holds all chunks in memory. Ignored for a `Handler` of `@stint/worker`, which has its own option.
+   * only `/stream` returns them. True holds all chunks in memory. Ignored for a `Handler` from `@stint/worker`, which has its own option.
    */
   readonly return_aggregate_stream?: boolean
   /**
@@ -108,7 +108,7 @@ const KEYS = [
   "jobs_handler"
 ] as const satisfies ReadonlyArray<keyof StartConfig<unknown>>
 
-/** What a message says about an invalid value: its type, or a number that is out of bounds. */
+/** How a message shows an invalid value: its type, or the number that is out of bounds. */
 const shown = (key: (typeof KEYS)[number], value: unknown): string =>
   value === null ? "null" : key === "setup_timeout" && typeof value === "number" ? String(value) : typeof value
 
@@ -118,7 +118,7 @@ const EXPECTED: {
   readonly [Key in (typeof KEYS)[number]]: { readonly type: string; readonly matches: (value: unknown) => boolean }
 } = {
   handler: {
-    type: "a function or a Handler of @stint/worker",
+    type: "a function or a Handler from @stint/worker",
     matches: (value) => typeof value === "function" || isRunnable(value)
   },
   batch: { type: "{ max, wait }", matches: (value) => typeof value === "object" && value !== null },
@@ -143,7 +143,7 @@ const problemOfBatch = (config: object): string | undefined => {
   const problem = batchProblemOf({ max: Reflect.get(batch, "max"), wait: Reflect.get(batch, "wait") })
   if (problem !== undefined) return `serverless.start: ${problem}`
   if (typeof Reflect.get(config, "handler") !== "function") {
-    return "serverless.start needs a function under \"handler\" with batch. For a Handler of @stint/worker, use Handler.fromBatchFunction."
+    return "serverless.start needs a function under \"handler\" with batch. For a Handler from @stint/worker, use Handler.fromBatchFunction."
   }
   return Reflect.get(config, "return_aggregate_stream") === true
     ? "serverless.start does not support return_aggregate_stream with batch: a handler of several jobs returns an array and yields no chunks."

@@ -27,7 +27,7 @@ const write = (level: LogLine.LineLevel, message: unknown, jobId: string | undef
   LogLine.write(style, level, textOf(message), jobId ?? RunningJob.service(CurrentJob)?.id)
 
 /**
- * Sets the lowest level that this logger writes: `TRACE`, `DEBUG`, `INFO`, `WARN` or `ERROR`, in any case, or `NOTSET` for no line. The worker's
+ * Sets the lowest level that this logger writes: `TRACE`, `DEBUG`, `INFO`, `WARN` or `ERROR`, in any case, or `NOTSET` to write none. The worker's
  * own lines keep the level that the variables set.
  *
  * @throws TypeError when the level is unknown
@@ -51,7 +51,7 @@ export const debug = (message: unknown, jobId?: string): void => write("DEBUG", 
 /** Writes a line at level INFO. `jobId` defaults to the job in which the line is written. */
 export const info = (message: unknown, jobId?: string): void => write("INFO", message, jobId)
 
-/** Writes advice for the developer of the handler: a line at level INFO that is written at every level except NOTSET. */
+/** Writes advice for the handler's developer: an INFO line that is written at every level except NOTSET. */
 export const tip = (message: unknown): void => {
   if (style.level === "NOTSET") return
   LogLine.write({ ...style, level: "TRACE" }, "INFO", textOf(message), RunningJob.service(CurrentJob)?.id)

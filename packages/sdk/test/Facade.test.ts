@@ -171,7 +171,7 @@ describe("the facade", () => {
     expect(JSON.stringify(result)).toContain("BUCKET_ACCESS_KEY_ID")
   })
 
-  it("downloads are saved under the job's id, and addresses inside of the network are rejected", async () => {
+  it("downloads are saved under the job's id, and addresses inside the network are rejected", async () => {
     const server = createServer((_request, response) => response.end("a photo"))
     await new Promise<void>((up) => server.listen(0, "127.0.0.1", up))
     opened.push(() => server.close())

@@ -147,7 +147,7 @@ describe("serverless.start in local test mode", () => {
     expect(code).toBe(0)
   })
 
-  it("runs the setup, and ends with 1 when it fails", async () => {
+  it("runs the setup, and exits with 1 when it fails", async () => {
     const loaded = await startWorker("setup of a function", ["--test_input", `{"input":{}}`]).ended
     expect(loaded).toMatchObject({ code: 0, stdout: expect.stringContaining(`COMPLETED\n"loaded"`) })
     const failed = await startWorker("setup that fails", ["--test_input", `{"input":{}}`]).ended

@@ -1,5 +1,5 @@
 /**
- * Encrypts values with AES-256-GCM. The name of the secret is authenticated with the value, so a value that was moved to another name in the database
+ * Encrypts values with AES-256-GCM. The name of the secret is authenticated with the value, so a value moved to another name in the database
  * cannot be decrypted.
  *
  * ```
@@ -23,7 +23,7 @@ export const seal = (key: EncryptionKey, name: string, value: string): string =>
   return Buffer.concat([nonce, sealed, cipher.getAuthTag()]).toString("base64")
 }
 
-/** The value; undefined if the key or the name differs from the one that the value was encrypted with, or if the text was changed. */
+/** The value; undefined if the key or the name differs from the one used to encrypt it, or if the text was changed. */
 export const open = (key: EncryptionKey, name: string, sealed: string): string | undefined => {
   const bytes = Buffer.from(sealed, "base64")
   if (bytes.length < NONCE_BYTES + TAG_BYTES) return undefined

@@ -1,7 +1,7 @@
 /**
  * Replaces the values of secrets in text from workers: output lines, errors and tracebacks.
  *
- * A value is also found as it appears inside JSON, in the escaped form of other languages (`\u00fc`), encoded in a URL, and line by line if it
+ * A value is also found as it appears inside JSON, in other languages' escapes (`\u00fc`), encoded in a URL, and line by line if it
  * has several lines. It is not found if a program transforms it in another way, for example to base64.
  */
 import { SHORTEST_MASKED } from "@stint/contract/Secret"

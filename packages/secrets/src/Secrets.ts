@@ -1,5 +1,5 @@
 /**
- * The platform's secrets: encrypted in the store, decrypted in the memory of this process.
+ * The platform's secrets: encrypted in the store, decrypted in this process's memory.
  *
  * ```
  *   set --encrypt--> SecretStore           start --decrypt all--> memory
@@ -83,7 +83,7 @@ export interface SecretsService {
   readonly maskOf: (endpoint: UsingSecrets) => SecretMask.Mask | undefined
 }
 
-/** The number of earlier values of a secret that are masked, because workers with a long-running job may still have them. */
+/** The number of earlier values of a secret that are masked, because workers with long-running jobs may still have them. */
 const EARLIER_VALUES = 20
 
 /** The number of secrets whose earlier values are kept, so that a caller that creates and deletes many secrets cannot fill the memory. */
@@ -171,7 +171,7 @@ const make = Effect.gen(function*() {
   let known: ReadonlyMap<string, Known> = new Map()
   /** Replaced and deleted values, by the name of their secret; the secret that changed last comes last. */
   const earlier = new Map<string, ReadonlyArray<string>>()
-  /** The names of the secrets that workers of an endpoint have received. */
+  /** The names of the secrets that an endpoint's workers have received. */
   const received = new Map<EndpointId, Set<string>>()
 
   const stored = yield* store.list

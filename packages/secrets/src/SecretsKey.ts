@@ -17,7 +17,7 @@ import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { createHash, randomBytes } from "node:crypto"
 
-/** The length of a key for AES-256. */
+/** The length of an AES-256 key. */
 const KEY_BYTES = 32
 
 /** A key, with an id that is derived from it. The id identifies the key in messages and records without revealing it. */
@@ -28,9 +28,9 @@ export interface EncryptionKey {
 
 /** The keys cannot be read or written. */
 export class SecretsKeyError extends Schema.TaggedError<SecretsKeyError>()("SecretsKeyError", {
-  /** What is wrong, and where, as a sentence. */
+  /** The problem and its location, as a sentence. */
   message: Schema.String,
-  /** What to do, as a sentence. */
+  /** The remedy, as a sentence. */
   hint: Schema.String
 }) {}
 

@@ -16,7 +16,7 @@ const redacted = Redacted.make(VALUE)
 const endpoint = (env: Parameters<Secrets.SecretsService["variablesOf"]>[0]["env"]) => ({ id: EndpointId.make("llm"), env })
 const uses = endpoint({ HF_TOKEN: { secret: token }, MODE: "eu" })
 
-/** Keys whose file a test can read, replace and lose. */
+/** Keys in a file that a test can read, replace and lose. */
 const makeKeys = (initial: ReadonlyArray<EncryptionKey> = [], isWritable = true) => {
   const file = { keys: initial, writes: [] as Array<ReadonlyArray<string>>, failAt: Infinity }
   const write = (keys: ReadonlyArray<EncryptionKey>) =>
@@ -67,7 +67,7 @@ describe("secrets", () => {
       assert.deepStrictEqual(next.variablesOf(uses), { _tag: "Resolved", env: { HF_TOKEN: VALUE, MODE: "eu" } })
     }))
 
-  it.effect("get a new version only with a new value, or when they are created again after a deletion", () =>
+  it.effect("get a new version only for a new value, or when they are created again after a deletion", () =>
     Effect.gen(function*() {
       const secrets = yield* open(yield* newStore, makeKeys().service)
       const versions = new Set<string | undefined>()
@@ -166,7 +166,7 @@ describe("secrets", () => {
       assert.deepStrictEqual((yield* open(store, service)).list(), before)
     }))
 
-  it.effect("survive a rotation that fails or is cut off at any step", () =>
+  it.effect("survive a rotation that fails or is interrupted at any step", () =>
     Effect.gen(function*() {
       for (const failAt of [1, 2]) {
         const store = yield* newStore

@@ -19,6 +19,7 @@ import { backups } from "./control/BackupSuite.ts"
 import { builds } from "./control/BuildSuite.ts"
 import { control } from "./control/ControlSuite.ts"
 import { platformEvents } from "./control/EventSuite.ts"
+import { histories } from "./control/HistorySuite.ts"
 import { models } from "./control/ModelSuite.ts"
 import { overviews } from "./control/OverviewSuite.ts"
 import { releases } from "./control/ReleaseSuite.ts"
@@ -95,6 +96,7 @@ export const suite = <E>(
     describe("control API", () => control(it))
     describe("releases", () => releases(it))
     describe("overview", () => overviews(it))
+    describe("history", () => histories(it))
     describe("workers", () => workerRemovals(it))
     describe("events of the platform", () => platformEvents(it))
     describe("alerts", () => alerts(it))

@@ -91,6 +91,9 @@ export const agentResponses = (): void => {
         expect((yield* report(REPORT)).json).toMatchObject({ epoch: "e", workers: [] })
         expect(yield* statusOf(report({ ...REPORT, epoch: "over" }))).toBe(409)
         expect(yield* statusOf(report({ ...REPORT, number: -1 }))).toBe(400)
+        // The platform's log and `stint agents` show them.
+        expect(yield* statusOf(report({ ...REPORT, version: "1)\n2026-01-01T00:00:00Z INFO  forged" }))).toBe(400)
+        expect(yield* statusOf(report({ ...REPORT, volumes: ["a\u001b[2Jb"] }))).toBe(400)
         expect(yield* statusOf(report(REPORT, { "content-encoding": "br" }))).toBe(415)
         expect(yield* statusOf(report("x".repeat(MAX_REPORT_BYTES)))).toBe(413)
         const full = yield* Effect.scoped(Effect.andThen(

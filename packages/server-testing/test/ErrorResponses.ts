@@ -249,10 +249,10 @@ export const sweep = (): void => {
             401: send({}, { authorization: "wrong" }),
             // These operations admit every reader, and show it its own endpoints, jobs or operations.
             403: send({}, {
-              authorization:
-                isSearch || isBulk || ["/api/v1/overview", "/api/v1/alerts", "/api/v1/usage"].includes(operation.template)
-                  ? workers.secret
-                  : stranger.secret
+              authorization: isSearch || isBulk ||
+                  ["/api/v1/overview", "/api/v1/history", "/api/v1/alerts", "/api/v1/usage"].includes(operation.template)
+                ? workers.secret
+                : stranger.secret
             }),
             404: isEvents
               ? send({ endpoint: "no-such-endpoint" })

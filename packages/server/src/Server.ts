@@ -20,6 +20,7 @@
  *   operator --/api/v1/models...------------> ModelHandlers ------> Models
  *   operator --/api/v1/.../webhooks/...-----> WebhookHandlers ----> WebhookStore
  *   viewer   --/api/v1/overview-------------> OverviewHandlers ---> JobQueue, WorkerRegistry
+ *   viewer   --/api/v1/history--------------> HistoryHandlers ----> EndpointHistories
  *   viewer   --/api/v1/events---------------> EventHandlers ------> PlatformEvents
  *   operator --/api/v1/agents...------------> AgentHandlers ------> Agents
  *   agent    --/api/v1/agents/{agent}/...---> AgentHandlers ------> Agents
@@ -50,6 +51,7 @@ import * as BackupHandlers from "./control/BackupHandlers.ts"
 import * as BuildHandlers from "./control/BuildHandlers.ts"
 import * as ControlHandlers from "./control/ControlHandlers.ts"
 import * as EventHandlers from "./control/EventHandlers.ts"
+import * as HistoryHandlers from "./control/HistoryHandlers.ts"
 import * as KeyHandlers from "./control/KeyHandlers.ts"
 import * as ModelHandlers from "./control/ModelHandlers.ts"
 import * as OverviewHandlers from "./control/OverviewHandlers.ts"
@@ -95,6 +97,7 @@ const layerApi = Layer.mergeAll(
       ModelHandlers.layer,
       WebhookHandlers.layer,
       OverviewHandlers.layer,
+      HistoryHandlers.layer,
       EventHandlers.layer,
       AgentHandlers.layerOperators,
       AgentHandlers.layerCalls,

@@ -2,6 +2,7 @@ import { describe, expect, it } from "@effect/vitest"
 import { Explanation } from "@stint/contract/Explanation"
 import { EndpointId, JobId } from "@stint/contract/Ids"
 import type { RunStep } from "@stint/contract/RunSteps"
+import { withLastOutput } from "@stint/pool/WorkerExit"
 import type { JobReport } from "@stint/store/JobRecord"
 import * as Schema from "effect/Schema"
 import * as fc from "fast-check"
@@ -261,6 +262,24 @@ describe("explain", () => {
     expect(words({ workers: [gone] })).toBe(
       "It is first in the queue, and workers fail to start: exit code 1. The next start is tried in 4.2 s."
     )
+    const missing = worker("unhealthy", {
+      reason: withLastOutput("Worker w exited with code 1.", [
+        "Traceback (most recent call last):",
+        "  File \"/app/handler.py\", line 1, in <module>",
+        "ModuleNotFoundError: No module named 'words'",
+        ""
+      ]),
+      retryAt: NOW + 4_200
+    })
+    const printed = "Worker w exited with code 1. It printed: ModuleNotFoundError: No module named 'words'"
+    expect(words({ workers: [missing] })).toBe(
+      `It is first in the queue, and workers fail to start: ${printed}. The next start is tried in 4.2 s.`
+    )
+    const again = explain(facts({ workers: [missing, worker("initializing")] }))
+    expect(again.words).toBe(
+      `It is first in the queue; 1 worker is starting, the oldest for 3 s. The last start failed: ${printed}.`
+    )
+    expect(again.cause).toBe(missing.reason)
     expect(words({ job: { ...job, lowPriority: true } })).toContain("so it does not start a worker")
     expect(words({ job: { ...job, notBefore: NOW + 90_000, attempt: 1, lastError: "no luck\nat line 1" } })).toBe(
       "Attempt 1 of 3 failed: no luck. The next attempt starts in 90 s at the earliest."

@@ -7,6 +7,7 @@
 import { hash } from "node:crypto"
 import { Socket } from "node:net"
 import { Client, type CustomTypesConfig, DatabaseError, types as parsers } from "pg"
+import { escapeNul } from "./NulText.ts"
 
 /** A row of a result, in the order of the selected columns. */
 export type Row = ReadonlyArray<unknown>
@@ -62,6 +63,9 @@ const MAX_CHARACTERS = 256 * 1_048_576
 const sizeOf = (value: unknown): number =>
   typeof value === "string" ? value.length : Array.isArray(value) ? value.reduce((sum: number, one) => sum + sizeOf(one), 0) : 0
 
+/** A value without NUL characters, which the server would reject. Only ids and filters that callers made up still contain one here. */
+const withoutNul = (value: unknown): unknown => typeof value === "string" && value.includes("\0") ? escapeNul(value) : value
+
 const elementOf = (value: unknown): string => {
   if (value === null || value === undefined) return "NULL"
   if (typeof value === "number" || typeof value === "boolean" || typeof value === "bigint") return `"${value}"`
@@ -70,7 +74,8 @@ const elementOf = (value: unknown): string => {
 }
 
 /**
- * The values of a statement in the form in which they are sent. Throws when they are too large. The driver would notice this only after it has sent a
+ * The values of a statement in the form in which they are sent. NUL characters are escaped ({@link escapeNul}), so that a lookup with one finds nothing
+ * instead of failing like a database that is down. Throws when they are too large. The driver would notice this only after it has sent a
  * part of the statement, and the server would commit the transaction without the statement.
  */
 export const encodeValues = (values: ReadonlyArray<unknown>): ReadonlyArray<unknown> => {
@@ -78,7 +83,9 @@ export const encodeValues = (values: ReadonlyArray<unknown>): ReadonlyArray<unkn
   if (size > MAX_CHARACTERS) {
     throw new RangeError(`the values of a statement have ${size} characters; the limit is ${MAX_CHARACTERS}`)
   }
-  return values.map((value) => Array.isArray(value) ? `{${value.map(elementOf).join(",")}}` : value)
+  return values.map((value) =>
+    Array.isArray(value) ? `{${value.map((one) => elementOf(withoutNul(one))).join(",")}}` : withoutNul(value)
+  )
 }
 
 /** The name under which the server keeps a prepared statement. */

@@ -33,7 +33,7 @@ const readSettings = async (query: Query, endpoint: EndpointId): Promise<BuildSe
 }
 
 const readBuild = async (query: Query, endpoint: EndpointId, number: number): Promise<Build | undefined> => {
-  const [row] = await query(`SELECT body FROM stint.builds WHERE endpoint = $1 AND number = $2`, [endpoint, number])
+  const [row] = await query(`SELECT body FROM stint.builds WHERE endpoint = $1 AND number = $2::bigint`, [endpoint, number])
   return row === undefined ? undefined : toBuild(row)
 }
 
@@ -115,7 +115,7 @@ const make = Effect.gen(function*() {
       // Each row has at least one line, so `limit` rows contain at least `limit` lines.
       db.read("read the log of a build", async (query) => {
         const rows = await query(
-          `SELECT last, body FROM stint.build_logs WHERE endpoint = $1 AND build = $2 AND last > $3 ORDER BY last LIMIT $4`,
+          `SELECT last, body FROM stint.build_logs WHERE endpoint = $1 AND build = $2::bigint AND last > $3::bigint ORDER BY last LIMIT $4`,
           [endpoint, number, after, limit]
         )
         return rows.map(toPiece).flatMap(([last, lines]) =>

@@ -90,13 +90,16 @@ export const make = (db: PostgresDatabase["Service"], endpoints: EndpointRows): 
         ),
       get: (id, number) =>
         db.read("read release", async (query) => {
-          const [row] = await query(`SELECT body FROM stint.releases WHERE endpoint = $1 AND number = $2`, [id, number])
+          const [row] = await query(`SELECT body FROM stint.releases WHERE endpoint = $1 AND number = $2::bigint`, [
+            id,
+            number
+          ])
           return row === undefined ? undefined : decodeRow(row)[0]
         }),
       list: (id, { before = 2 ** 31 - 1, limit }) =>
         db.read("list releases", async (query) => {
           const rows = await query(
-            `SELECT body FROM stint.releases WHERE endpoint = $1 AND number < $2 ORDER BY number DESC LIMIT $3`,
+            `SELECT body FROM stint.releases WHERE endpoint = $1 AND number < $2::bigint ORDER BY number DESC LIMIT $3`,
             [id, before, limit]
           )
           return rows.map((row) => decodeRow(row)[0])

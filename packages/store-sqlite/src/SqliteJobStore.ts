@@ -400,9 +400,8 @@ const make = Effect.gen(function*() {
 
   const jobs = JobStore.of({
     durability: db.durability,
-    insert: Effect.fnUntraced(function*(job, key, quotas) {
-      if (!db.isLow()) arriving.add(job.endpoint)
-      return yield* db.writeNew("insert", (): InsertResult | undefined => {
+    insert: (job, key, quotas) => {
+      const write = db.writeNew("insert", (): InsertResult | undefined => {
         const known = key === undefined ? undefined : rows.ofKey(job.endpoint, key)
         if (known !== undefined) {
           const { fingerprint, row: { head, seq } } = known
@@ -420,12 +419,15 @@ const make = Effect.gen(function*() {
         if (firing !== undefined) schedules.rows.put(firing)
         if (key?.bulk !== undefined) bulk.rows.put(key.bulk)
         return { _tag: "Inserted" }
-      }).pipe(
-        Effect.flatMap((inserted) =>
-          inserted === undefined ? Effect.die(new Error(`job ${job.id} already exists`)) : Effect.succeed(inserted)
-        )
+      })
+      return Effect.flatMap(
+        Effect.suspend(() => {
+          if (!db.isLow()) arriving.add(job.endpoint)
+          return write
+        }),
+        (inserted) => inserted === undefined ? Effect.die(new Error(`job ${job.id} already exists`)) : Effect.succeed(inserted)
       )
-    }),
+    },
     apply: (endpoint, id, event) =>
       db.write(event._tag, (): ApplyResult => {
         const row = rows.find(endpoint, id)

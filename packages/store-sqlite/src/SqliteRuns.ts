@@ -4,6 +4,7 @@
 import type { EndpointId, JobId } from "@stint/contract/Ids"
 import { RunStore } from "@stint/store/RunStore"
 import type { RunTransactions } from "@stint/store/RunTransactions"
+import * as Effect from "effect/Effect"
 import type { JobRows } from "./JobRows.ts"
 import type { RunRows } from "./RunRows.ts"
 import type { SqliteDatabase } from "./SqliteDatabase.ts"
@@ -24,7 +25,14 @@ export const make = (
   return RunStore.of({
     journal: (endpoint, worker, writes, now) =>
       db.write("journal", () => writes.map((write) => runs.journal(endpoint, worker, write, now))),
-    define: (endpoint, hash, graph, now) => db.write("define", () => runs.define(endpoint, hash, graph, now)),
+    define: (endpoint, hash, graph, now) => {
+      const define = () => runs.define(endpoint, hash, graph, now)
+      // A worker that starts sends its definition again, and must not fail for lack of space.
+      return Effect.flatMap(
+        db.read("definition", () => rows.graph(endpoint, hash)),
+        (stored) => stored === undefined ? db.writeNew("define", define) : db.write("define", define)
+      )
+    },
     definition: (endpoint, hash) => db.read("definition", () => rows.graph(endpoint, hash)),
     definitions: (endpoint, limit) => db.read("definitions", () => rows.definitions(endpoint, limit)),
     openRuns: (endpoint, after, limit) => db.read("open runs", () => rows.openRuns(endpoint, after ?? "", limit)),

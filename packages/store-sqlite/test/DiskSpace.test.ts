@@ -1,7 +1,9 @@
 import { assert, it } from "@effect/vitest"
+import { jsonNull } from "@stint/contract/Json"
 import { layer as sqliteLayer } from "@stint/store-sqlite"
 import { Scenario } from "@stint/store-testing"
 import { JobStore } from "@stint/store/JobStore"
+import { RunStore } from "@stint/store/RunStore"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { existsSync, mkdirSync, statSync } from "node:fs"
@@ -106,4 +108,26 @@ it.live("R11: runs a failed transaction again with the space of the reserve, so 
     }).pipe(Effect.provide(world))
     assert.isFalse(existsSync(DiskSpace.reservePath(file)))
     yield* Effect.provide(Effect.void, sqliteLayer({ file, lockWaitMs: 0 }))
+  }))
+
+it.live("rejects new definitions of pipelines while there is too little space, and accepts those that are stored", () =>
+  Effect.gen(function*() {
+    const file = yield* tempFile
+    const disk = { free: 1e9 }
+    const space = { minFreeBytes: 1_000, reserveBytes: 0, intervalMs: 5, readSpace: () => ({ ...disk, size: 1e9 }) }
+    const world = SqliteJobStore.layer.pipe(Layer.provideMerge(SqliteDatabase.layer({ file, lockWaitMs: 0, space })))
+    yield* Effect.gen(function*() {
+      const db = yield* SqliteDatabase.SqliteDatabase
+      const store = yield* RunStore
+      const { id } = Scenario.endpoint()
+      const define = (hash: string) => store.define(id, hash, jsonNull, 0)
+      yield* define("stored")
+      disk.free = 0
+      yield* Effect.repeat(Effect.delay(Effect.sync(db.isLow), 5), { until: (isLow) => isLow })
+      assert.strictEqual(yield* Scenario.reasonOf(define("new")), "StoreFull")
+      assert.isUndefined(yield* Scenario.reasonOf(define("stored")))
+      disk.free = 1e9
+      yield* Effect.repeat(Effect.delay(Effect.sync(db.isLow), 5), { until: (isLow) => !isLow })
+      assert.isUndefined(yield* Scenario.reasonOf(define("new")))
+    }).pipe(Effect.provide(world))
   }))

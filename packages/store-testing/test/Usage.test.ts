@@ -203,7 +203,13 @@ describe("usage of workers", () => {
         const { endpoint } = yield* Scenario.make()
         const { watch } = yield* UsageMeter.UsageMeter
         let cpu: number | undefined
-        yield* watch({ endpoint: endpoint.id, worker: "w-1", gpus: 0, cpuMillis: Effect.sync(() => cpu), isReady: true })
+        yield* watch({
+          endpoint: endpoint.id,
+          worker: "w-1",
+          gpus: 0,
+          resources: Effect.sync(() => ({ cpuMillis: cpu, memoryBytes: undefined })),
+          isReady: true
+        })
         yield* flushed
         cpu = 3_600_000
         yield* flushed
@@ -224,7 +230,7 @@ describe("usage of workers", () => {
         const life = yield* Scope.make()
         yield* registry.starting(endpoint.id, "w-1", 3)
         yield* Scope.provide(
-          watch({ endpoint: endpoint.id, worker: "w-1", gpus: 0, cpuMillis: Effect.undefined, isReady: false }),
+          watch({ endpoint: endpoint.id, worker: "w-1", gpus: 0, resources: Effect.undefined, isReady: false }),
           life
         )
         yield* queue.take({ endpoint: endpoint.id, worker: "w-1", limit: 1, waitMs: 0, holding: false })
@@ -255,7 +261,7 @@ describe("usage of workers", () => {
           yield* finish(yield* started("ann"))
           yield* flushed
           yield* registry.starting(endpoint.id, "w-1", 1)
-          yield* watch({ endpoint: endpoint.id, worker: "w-1", gpus: 0, cpuMillis: Effect.undefined, isReady: false })
+          yield* watch({ endpoint: endpoint.id, worker: "w-1", gpus: 0, resources: Effect.undefined, isReady: false })
           yield* TestClock.adjust(5_000)
           yield* queue.take({ endpoint: endpoint.id, worker: "w-1", limit: 1, waitMs: 0, holding: false })
           yield* TestClock.adjust(60_000)
@@ -276,7 +282,7 @@ describe("usage of workers", () => {
         const { endpoint } = yield* Scenario.make()
         const { watch } = yield* UsageMeter.UsageMeter
         for (let index = 0; index < 40; index++) {
-          yield* watch({ endpoint: endpoint.id, worker: `w-${index}`, gpus: 0, cpuMillis: Effect.never, isReady: true })
+          yield* watch({ endpoint: endpoint.id, worker: `w-${index}`, gpus: 0, resources: Effect.never, isReady: true })
         }
         // The first request lasts 5 s, and the second begins 10 s later.
         yield* TestClock.adjust(20_000)
@@ -296,7 +302,13 @@ describe("usage of workers", () => {
         let cpu = 0
         yield* registry.starting(endpoint.id, "w-1", 3)
         yield* Scope.provide(
-          watch({ endpoint: endpoint.id, worker: "w-1", gpus: 2, cpuMillis: Effect.sync(() => cpu), isReady: false }),
+          watch({
+            endpoint: endpoint.id,
+            worker: "w-1",
+            gpus: 2,
+            resources: Effect.sync(() => ({ cpuMillis: cpu, memoryBytes: undefined })),
+            isReady: false
+          }),
           life
         )
         cpu = 700

@@ -1,5 +1,5 @@
 /**
- * Finds the jobs that waited for the start of their worker, and the parts of that start.
+ * Finds the jobs that waited for their worker to start, and the parts of that start.
  *
  * ```
  *   requested --create--> process exists --start--> first call --prepare--> asks for a job

@@ -20,7 +20,7 @@ export interface SpanError {
   readonly message: string
 }
 
-/** Reads the report of an exception (docs/spec/handler.md#exceptions). Any other text is the message itself. */
+/** Reads an exception report (docs/spec/handler.md#exceptions). Any other text is the message itself. */
 export const jobError = (error: string): SpanError =>
   Option.match(error.startsWith("{") ? decodeException(error) : Option.none(), {
     onSome: ({ error_message, error_type }) => ({ type: error_type, message: error_message.slice(0, MESSAGE_LENGTH) }),

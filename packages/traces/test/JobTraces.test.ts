@@ -152,7 +152,7 @@ describe("the trace of a job", () => {
       })
     ))
 
-  it.effect("has the same ids after a restart of the platform", () =>
+  it.effect("has the same ids after the platform restarts", () =>
     Effect.gen(function*() {
       const before = new Recorder()
       const after = new Recorder()
@@ -216,7 +216,7 @@ describe("the trace of a job", () => {
       })
     ))
 
-  it.effect("shows the setup of the worker as a part of its start", () =>
+  it.effect("shows the worker's setup as a part of its start", () =>
     run((recorder) =>
       Effect.gen(function*() {
         const registry = yield* WorkerRegistry.WorkerRegistry
@@ -253,7 +253,7 @@ describe("the trace of a job", () => {
 })
 
 describe("sampling", () => {
-  it.effect("records nothing when the caller does not record, but passes the caller's span to the worker", () =>
+  it.effect("records nothing when the caller does not, but passes the caller's span to the worker", () =>
     run((recorder) =>
       Effect.gen(function*() {
         const { finish, submit, takeOne } = yield* Scenario.make()

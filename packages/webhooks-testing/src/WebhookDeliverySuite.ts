@@ -81,7 +81,7 @@ const decodeBody = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Struct(
 
 const HOSTS = ["a.example", "b.example", "c.example"]
 
-/** The short delays are so numerous that no delivery uses up its attempts, although the receiver fails half of the time. */
+/** The short delays are so numerous that no delivery uses up its attempts, although the receiver fails half the time. */
 const MANY_RETRIES: WebhookSender.Options = {
   pauses: Array.from({ length: 60 }, () => "2 seconds" as const),
   timeout: "3 seconds"
@@ -95,7 +95,7 @@ const lost = (url: string, random: number) =>
       : new ConnectionLost({ received: 1, detail: "other side closed" })
   })
 
-/** A receiver that fails half of the time, in every possible way. Sometimes it fails only after it has processed the request. */
+/** A receiver that fails half the time, in every possible way. Sometimes it fails only after it has processed the request. */
 const failingResponder = (random: () => number): TestReceiver.Responder => ({ url }) => {
   const dice = random()
   if (dice < 0.5) return Effect.succeed({ status: 200 + Math.floor(random() * 5) })
@@ -209,7 +209,7 @@ export const webhookDeliverySuite = <E>(
       )
     }
 
-    rule("sends the deliveries of a killed sender again when their leases expire, and not before", () =>
+    rule("resends a killed sender's deliveries when their leases expire, and not before", () =>
       Effect.gen(function*() {
         const receiver = yield* TestReceiver.TestReceiver
         const { finish, submit, takeOne } = yield* Scenario.make()

@@ -197,7 +197,7 @@ describe("when a receiver fails", () => {
       assert.include(yield* delivery, { state: "failed", lastStatus: 410 })
     }))
 
-  scoped("gives up an attempt without a response after 15 s and retries it", () =>
+  scoped("ends an attempt without a response after 15 s and retries it", () =>
     Effect.gen(function*() {
       const { delivery, ended, receiver } = yield* world
       receiver.respondWith(() => Effect.never)

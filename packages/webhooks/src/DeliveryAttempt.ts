@@ -64,7 +64,7 @@ const ofError = ({ reason }: GuardedHttpError): AttemptResult => {
     case "InvalidUrl":
       return failed("Failed", null, `The URL cannot be used: ${describe(reason)}.`)
     case "TooManyRedirects":
-      return failed("Retry", null, "The receiver redirects, and redirects of webhooks are not followed. Use the final address.")
+      return failed("Retry", null, "The receiver redirects, and webhook redirects are not followed. Use the final address.")
     default:
       return failed("Retry", null, `${describe(reason)}.`)
   }

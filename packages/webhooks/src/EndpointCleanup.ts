@@ -6,7 +6,7 @@
  * ```
  *
  * An endpoint can be removed only after all its jobs have ended. Their pending webhooks are still sent, signed with the secret that the
- * receivers know. After that, nobody can read the log any more, so it is removed. The secret is removed because even an unused secret can
+ * receivers know. After that, the log can no longer be read, so it is removed. The secret is removed because even an unused secret can
  * leak.
  *
  * Runs every ten minutes. An endpoint that is created again with the same id before the next run keeps both.

@@ -89,7 +89,7 @@ export const verify = (
   if (!expected.some((one) => given.some((other) => isSame(one, other)))) {
     throw new InvalidWebhook(
       "signature",
-      "The signature does not match: the secret is another one, or the body was changed. Verify the raw body, before it is parsed."
+      "The signature does not match: the secret is wrong, or the body was changed. Verify the raw body, before it is parsed."
     )
   }
   return { id, sentAt }

@@ -111,7 +111,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
   /** Opens when the sender must check again: a slot that a claim needs was released, or a delivery is due earlier than expected. */
   const recheck = yield* Latch.make(false)
 
-  /** Makes a delivery due at this time without an attempt. */
+  /** Sets the time at which a delivery is due, without an attempt. */
   const postpone = (delivery: WebhookDelivery, now: number, nextAt: number) =>
     store.settle(delivery.endpoint, delivery.id, delivery.attempts, {
       _tag: "Retry",
@@ -219,7 +219,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
         Cause.hasInterrupts(cause)
           ? Effect.failCause(cause)
           : Effect.logError(
-            `The outcome of a webhook of job ${delivery.job} was not stored; the webhook will be sent again.`,
+            `The outcome of a webhook for job ${delivery.job} was not stored; the webhook will be sent again.`,
             cause
           )
       ),

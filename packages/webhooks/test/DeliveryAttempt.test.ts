@@ -124,11 +124,11 @@ rule("does not follow redirects", () =>
     const url = yield* receiver((_, response) => void response.writeHead(307, { location: target }).end())
     const answer = yield* attemptAt(url)
     assert.strictEqual(answer._tag, "Retry")
-    assert.match(answer.error ?? "", /redirects of webhooks are not followed/)
+    assert.match(answer.error ?? "", /webhook redirects are not followed/)
     assert.strictEqual(followed, 0)
   }))
 
-it.live("connects to no address of this machine or its network by default", () =>
+it.live("connects to no address on this machine or its network by default", () =>
   Effect.gen(function*() {
     let connections = 0
     const url = yield* receiver((_, response) => {
@@ -139,7 +139,7 @@ it.live("connects to no address of this machine or its network by default", () =
     for (const host of ["127.0.0.1", "localhost", "[::1]", "2130706433", "0x7f.1", "[::ffff:127.0.0.1]", "169.254.169.254"]) {
       const answer = yield* attemptAt(`http://${host}:${port}/`)
       assert.strictEqual(answer._tag, "Failed", host)
-      assert.match(answer.error ?? "", /may not be reached.*STINT_WEBHOOKS_ALLOW/)
+      assert.match(answer.error ?? "", /must not be reached.*STINT_WEBHOOKS_ALLOW/)
     }
     assert.strictEqual(connections, 0)
   }).pipe(Effect.scoped, Effect.provide(GuardedHttp.layer)))

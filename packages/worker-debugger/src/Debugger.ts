@@ -18,7 +18,7 @@
  * ```
  *
  * The report also contains the fields of {@link Options.fields}. Names and structure are the same as in RunPod's SDK. All times are milliseconds
- * from the start of the job.
+ * from the job's start.
  *
  * | end of the job | destination of the report |
  * |---|---|
@@ -49,7 +49,7 @@ import * as Timing from "./Timing.ts"
 /** The key of the report in the output. */
 const KEY = "rp_debugger"
 
-/** Times an effect under this name, with a span if there is a tracer. Without debugger and tracer it only reads the fiber. */
+/** Times an effect under this name, with a span if there is a tracer. Without a debugger or tracer, it only reads the fiber. */
 export const timed = (name: string) => <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.withFiber((fiber) => {
     const timing = Timing.begin(fiber.context, name)
@@ -72,7 +72,7 @@ export interface Options<R = never> {
   readonly systemInfo?: Effect.Effect<SystemInfo.SystemInfo>
 }
 
-/** Milliseconds since the start of this process. */
+/** Milliseconds since this process's start. */
 const sinceStart = (): number => Math.round(performance.now() * 1_000) / 1_000
 
 /** Whether the value becomes a JSON object, so that a key can be added. */
@@ -99,8 +99,7 @@ const make = <R>(options: Options<R>) =>
     const collectFields = (job: ReceivedJob) =>
       Effect.catchCause(
         Effect.map(Effect.forEach(fields, (source) => source(job)), (all): object => Object.assign({}, ...all)),
-        (cause) =>
-          Effect.as(Effect.logWarning("The debugger's report has no fields of plugins, because one of them failed.", cause), {})
+        (cause) => Effect.as(Effect.logWarning("The debugger's report has no plugin fields, because a plugin failed.", cause), {})
       )
 
     const makeReport = Effect.fnUntraced(function*(job: ReceivedJob, timings: JobTimings.JobTimings["Service"]) {

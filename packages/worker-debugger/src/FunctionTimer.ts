@@ -22,7 +22,7 @@ interface Timed {
   readonly end: (exit: Exit.Exit<unknown, unknown>) => void
 }
 
-/** Starts the timing of a call. Undefined outside a job, and without debugger and tracer. */
+/** Starts the timing of a call. Undefined outside a job, and without a debugger or tracer. */
 const begin = (name: string): Timed | undefined => {
   const running = RunningJob.current()
   const timing = running === undefined ? undefined : Timing.begin(running.context, name)
@@ -105,7 +105,7 @@ const wrap = <F extends AnyFunction>(name: string, fn: F): F => {
 /**
  * Wraps a function so that each call in a job is timed, under the function's name or the given name. The type stays the same.
  *
- * Outside a job, and without debugger and tracer, a call costs one lookup of the running job.
+ * Outside a job, and without a debugger or tracer, a call costs one lookup of the running job.
  *
  * @example
  * ```ts

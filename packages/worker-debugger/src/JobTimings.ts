@@ -13,7 +13,7 @@ import * as Context from "effect/Context"
 /** The maximum number of timings in a report. Further timings are only counted, so that a timer in a loop does not fill the output. */
 export const MAX_TIMINGS = 1_000
 
-/** One timing in a report. Times are milliseconds with three decimals, from the start of the job. */
+/** One timing in a report. Times are milliseconds with three decimals, from the job's start. */
 export interface Timestamp {
   readonly name: string
   readonly start: number

@@ -6,7 +6,7 @@ import * as Exit from "effect/Exit"
 import * as Timing from "./Timing.ts"
 
 /**
- * Times from its construction until the end of its block, or until `stop`. Outside a job, and without debugger and tracer, it does nothing.
+ * Times from its construction until the end of its block, or until `stop`. Outside a job, and without a debugger or tracer, it does nothing.
  *
  * The timers of one function nest in the order of their construction. For concurrent parts of a job, use a function with a `FunctionTimer`
  * for each part; line timers would report them as nested in each other.

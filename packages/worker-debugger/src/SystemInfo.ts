@@ -17,7 +17,7 @@ export interface SystemInfo {
   readonly arch: string
   /** The model of the first CPU. */
   readonly processor: string
-  /** The number of CPUs that this process may use. */
+  /** The number of CPUs that this process can use. */
   readonly cpu_count: number
   readonly memory_total_bytes: number
   readonly node_version: string

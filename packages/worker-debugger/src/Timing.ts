@@ -102,7 +102,7 @@ const make = (context: Context.Context<never>, name: string, isLine: boolean): T
   return { services, end: (exit) => endAt(clock.monotonicTimeNanosUnsafe(), exit) }
 }
 
-/** Starts the timing of a function or an effect. Undefined without debugger and tracer. */
+/** Starts the timing of a function or an effect. Undefined without a debugger or tracer. */
 export const begin = (context: Context.Context<never>, name: string): Timing | undefined => make(context, name, false)
 
 /** Starts the timing of lines. Later timings in the same context are nested in it. */

@@ -162,7 +162,7 @@ describe("the debugger's report", () => {
       expect(report.timestamps).toEqual([])
       expect(log).toMatchObject([{
         level: "WARN",
-        message: expect.stringMatching(/^The debugger's report has no fields of plugins.*no fields/s)
+        message: expect.stringMatching(/^The debugger's report has no plugin fields.*no fields/s)
       }])
     }).pipe(Effect.provide(layer))
   })

@@ -33,13 +33,13 @@ export const check = Effect.fnUntraced(function*(options: Options) {
   if (version === "N/A") {
     return yield* new FitnessCheckFailed({
       check: NAME,
-      message: `the GPU driver offers no CUDA and ${required}; a container needs NVIDIA_DRIVER_CAPABILITIES with "compute"`
+      message: `the GPU driver supports no CUDA, but ${required}; a container needs NVIDIA_DRIVER_CAPABILITIES with "compute"`
     })
   }
   if (NvidiaSmi.compareVersions(version, minimum) >= 0) return
   return yield* new FitnessCheckFailed({
     check: NAME,
-    message: `the GPU driver offers CUDA ${version} and ${required}; update the driver`
+    message: `the GPU driver supports CUDA ${version}, but ${required}; update the driver`
   })
 })
 

@@ -43,7 +43,7 @@ export const check = Effect.fnUntraced(function*({ minimumPercent, path, setting
   if (percent >= minimumPercent) return
   const [free, total] = [bavail, blocks].map((count) => (count * bsize / GB).toFixed(1))
   return yield* unfit(
-    `${(Math.floor(percent * 10) / 10).toFixed(1)} % of the disk is free and ${minimumPercent} % is required` +
+    `${(Math.floor(percent * 10) / 10).toFixed(1)} % of the disk is free, but ${minimumPercent} % is required` +
       `${settingSuffix(setting)}; ${free} of ${total} GB at ${where}`
   )
 })

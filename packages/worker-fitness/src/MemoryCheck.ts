@@ -21,13 +21,13 @@ export interface Options {
   readonly setting?: string
 }
 
-/** The memory of this process. Bytes. */
+/** This process's memory. Bytes. */
 export interface Memory {
   /** The memory that it can still allocate. */
   readonly available: number
-  /** The memory of the machine. */
+  /** The machine's memory. */
   readonly total: number
-  /** The limit of the container, if it determines `available`. */
+  /** The container's limit, if it determines `available`. */
   readonly container: MemoryBound | undefined
 }
 
@@ -36,7 +36,7 @@ const GB = 2 ** 30
 /** Rounds down, so that the message never shows a sufficient number for insufficient memory. */
 const inGb = (bytes: number) => (Math.floor(bytes / GB * 100) / 100).toFixed(2)
 
-/** The memory of the machine. On Linux, `MemAvailable` counts file cache as available; other systems report only free memory. */
+/** The machine's memory. On Linux, `MemAvailable` counts file cache as available; other systems report only free memory. */
 const machine = (files: SystemFiles): { readonly available: number; readonly total: number } => {
   const text = files("/proc/meminfo") ?? ""
   const bytes = (key: string) => {
@@ -61,10 +61,10 @@ export const check = Effect.fnUntraced(function*({ minimumGb, setting }: Options
   if (available >= minimumGb * GB) return
   const explanation = container === undefined
     ? `the machine has ${inGb(total)} GB in all`
-    : `the container may use ${inGb(container.limit)} GB, of which ${inGb(container.used)} GB is in use`
+    : `the container's limit is ${inGb(container.limit)} GB, of which ${inGb(container.used)} GB is in use`
   return yield* new FitnessCheckFailed({
     check: "memory",
-    message: `${inGb(available)} GB of memory is available and ${minimumGb} GB is required${
+    message: `${inGb(available)} GB of memory is available, but ${minimumGb} GB is required${
       settingSuffix(setting)
     }; ${explanation}`
   })

@@ -49,7 +49,7 @@ describe("the CUDA probe", () => {
       const slow = fake("slow", `echo '{"devices": [{"name": "One", "ms": 99}, {"name": "Two", "ms": 100.6}]}'`)
       expect(yield* probe(slow, 0.1)).toMatchObject({
         init: undefined,
-        benchmark: "GPU 1 (Two) took 101 ms for the benchmark, 100 ms are allowed (PLATFORM_GPU_BENCHMARK_TIMEOUT)"
+        benchmark: "GPU 1 (Two) took 101 ms for the benchmark; the limit is 100 ms (PLATFORM_GPU_BENCHMARK_TIMEOUT)"
       })
       expect(yield* probe(slow)).toMatchObject({ benchmark: undefined })
     }))

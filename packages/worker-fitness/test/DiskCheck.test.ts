@@ -21,7 +21,7 @@ describe("the check \"disk\"", () => {
         DiskCheck.check({ minimumPercent: Math.ceil(percent) + 1, setting: "PLATFORM_MIN_DISK_PERCENT" })
       )
       const [, free, required, where] =
-        /^(\d+\.\d) % of the disk is free and (\d+) % is required \(PLATFORM_MIN_DISK_PERCENT\); \d+\.\d of \d+\.\d GB at (.*)$/
+        /^(\d+\.\d) % of the disk is free, but (\d+) % is required \(PLATFORM_MIN_DISK_PERCENT\); \d+\.\d of \d+\.\d GB at (.*)$/
           .exec(message ?? "") ?? []
       expect(Math.abs(Number(free) - percent)).toBeLessThan(2)
       expect(required).toBe(String(Math.ceil(percent) + 1))
@@ -31,7 +31,7 @@ describe("the check \"disk\"", () => {
   it.effect("fails when the file system does not respond", () =>
     Effect.gen(function*() {
       expect(yield* reason(DiskCheck.check({ minimumPercent: 10, path: "/no such folder" })))
-        .toMatch(/^the file system of \/no such folder does not answer: ENOENT/)
+        .toMatch(/^the file system of \/no such folder does not respond: ENOENT/)
     }))
 
   it.effect.skipIf(!existsSync("/proc/self"))("passes on a file system without a size", () =>

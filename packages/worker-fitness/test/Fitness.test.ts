@@ -131,13 +131,13 @@ describe("the variables of the checks", () => {
   it.live("set the thresholds and are named in the reasons", () =>
     Effect.gen(function*() {
       const { run } = yield* checksOf(env)
-      expect(yield* run("memory")).toMatch(/^0\.00 GB of memory is available and 2 GB is required \(RUNPOD_MIN_MEMORY_GB\)/)
+      expect(yield* run("memory")).toMatch(/^0\.00 GB of memory is available, but 2 GB is required \(RUNPOD_MIN_MEMORY_GB\)/)
       expect(yield* run("disk")).toContain("100 % is required (PLATFORM_MIN_DISK_PERCENT)")
       expect(yield* run("network")).toMatch(/at 127\.0\.0\.1:1 within 0\.3 s \(RUNPOD_NETWORK_CHECK_TIMEOUT\): ECONNREFUSED$/)
       expect(yield* run("cuda_version")).toBe(`${withGpu}/nvidia-smi ended with exit code 9: asked`)
     }).pipe(Effect.provideService(SystemFiles, small)))
 
-  it.live("do not affect the address of the network check, which is the platform's address", () =>
+  it.live("do not affect the network check, which uses the platform's address", () =>
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make()
       for (const url of [stub.url, stub.url.replace("127.0.0.1", "localhost")]) {

@@ -42,11 +42,11 @@ describe("a worker with the automatic checks", () => {
   })
 
   it.each([
-    ["memory", { PLATFORM_MIN_MEMORY_GB: "1000000" }, /^[\d.]+ GB of memory is available and 1000000 GB is required/],
+    ["memory", { PLATFORM_MIN_MEMORY_GB: "1000000" }, /^[\d.]+ GB of memory is available, but 1000000 GB is required/],
     [
       "disk",
       { RUNPOD_MIN_DISK_PERCENT: "100", PLATFORM_MIN_DISK_PERCENT: "" },
-      /^[\d.]+ % of the disk is free and 100 % is required/
+      /^[\d.]+ % of the disk is free, but 100 % is required/
     ]
   ])("exits with 1 after one report, without a take, when the check \"%s\" fails", async (name, env, expected) => {
     const { stub, worker } = await start(env)

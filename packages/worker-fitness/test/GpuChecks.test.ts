@@ -64,9 +64,9 @@ describe("the check \"cuda_version\"", () => {
   it.live("fails when the driver's version is too low, and names the remedy", () =>
     Effect.gen(function*() {
       expect(yield* check(offering("9.2")))
-        .toBe("the GPU driver offers CUDA 9.2 and 11.8 is required (PLATFORM_MIN_CUDA_VERSION); update the driver")
+        .toBe("the GPU driver supports CUDA 9.2, but 11.8 is required (PLATFORM_MIN_CUDA_VERSION); update the driver")
       expect(yield* check(offering("N/A")))
-        .toMatch(/^the GPU driver offers no CUDA and 11\.8 is required.*NVIDIA_DRIVER_CAPABILITIES with "compute"$/)
+        .toMatch(/^the GPU driver supports no CUDA, but 11\.8 is required.*NVIDIA_DRIVER_CAPABILITIES with "compute"$/)
     }))
 
   it.live("passes with a warning when the version cannot be read", () => {
@@ -97,7 +97,7 @@ describe("the check \"gpu_health\"", () => {
   it.live.each<[string, string, string | undefined]>([
     ["healthy GPUs", "0, NVIDIA H200, 143771, 31, 0\n1, NVIDIA H200, 143771, 30, 0", undefined],
     ["a GPU without an error count", "0, NVIDIA GeForce RTX 4090, 24564, 45, [N/A]", undefined],
-    ["values that a container may not read", "0, NVIDIA A100, [Insufficient Permissions], [N/A], 0", undefined],
+    ["values that a container cannot read", "0, NVIDIA A100, [Insufficient Permissions], [N/A], 0", undefined],
     ["a warning after the rows", "0, Tesla T4, 15360, 40, 0\nWARNING: infoROM is corrupted at gpu 0000:00:1E.0", undefined],
     [
       "memory errors",

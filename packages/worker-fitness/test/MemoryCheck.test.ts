@@ -139,7 +139,7 @@ describe("the check \"memory\"", () => {
     Effect.gen(function*() {
       expect(yield* on(meminfo(8, 4), { minimumGb: 4 })).toBeUndefined()
       expect(yield* on(meminfo(8, 3.999), { minimumGb: 4, setting: "PLATFORM_MIN_MEMORY_GB" })).toBe(
-        "3.99 GB of memory is available and 4 GB is required (PLATFORM_MIN_MEMORY_GB); the machine has 8.00 GB in all"
+        "3.99 GB of memory is available, but 4 GB is required (PLATFORM_MIN_MEMORY_GB); the machine has 8.00 GB in all"
       )
     }))
 
@@ -148,7 +148,7 @@ describe("the check \"memory\"", () => {
       const files = { ...meminfo(64, 60), ...group("0::/"), ...v2("/", 2 * GB, 0.75 * GB, 0) }
       expect(yield* on(files, { minimumGb: 1.25 })).toBeUndefined()
       expect(yield* on(files, { minimumGb: 4 })).toBe(
-        "1.25 GB of memory is available and 4 GB is required; the container may use 2.00 GB, of which 0.75 GB is in use"
+        "1.25 GB of memory is available, but 4 GB is required; the container's limit is 2.00 GB, of which 0.75 GB is in use"
       )
     }))
 })

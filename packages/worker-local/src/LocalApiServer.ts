@@ -51,7 +51,7 @@ export interface StartOptions {
   readonly host: string
   /** 0 selects a free port. */
   readonly port: number
-  /** Receives each line with the id of its job. */
+  /** Receives each line with its job's id. */
   readonly log: Parameters<typeof Logger.make>[0]
 }
 
@@ -112,7 +112,7 @@ const endpoint: Endpoint = {
 
 const layerEndpoint = Layer.effectDiscard(Effect.orDie(Effect.flatMap(EndpointStore, (store) => store.put(endpoint))))
 
-/** Every caller may call the jobs API, with any key or none. The worker API accepts only the key of this process. */
+/** Any caller can call the jobs API, with any key or none. The worker API accepts only this process's key. */
 const layerKeys = (workerKey: string): Layer.Layer<AccessKeys> => {
   const isWorkerKey = (key: Redacted.Redacted) => Redacted.value(key) === workerKey
   return Layer.succeed(AccessKeys, {

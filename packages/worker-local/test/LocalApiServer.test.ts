@@ -19,7 +19,7 @@ import { platformOf } from "../src/LocalServer.ts"
 
 const KEY = "worker-key"
 
-/** The server on the test's clock, and a worker's transport with which the test takes and finishes jobs itself. */
+/** The server on the test's clock, and a worker's transport that the test uses to take and finish jobs itself. */
 const serve = Effect.gen(function*() {
   const options = { host: "127.0.0.1", port: 0, log: () => {} }
   const { baseUrl } = Context.get(yield* Layer.build(Layer.orDie(LocalApiServer.layer(options, KEY))), LocalApi)

@@ -238,7 +238,7 @@ describe("the local API", () => {
       const waiting = yield* api.run("waiting")
       expect(yield* api.cancel(waiting.id)).toEqual({ id: waiting.id, status: "CANCELLED" })
       expect(yield* api.cancel(running.id)).toEqual({ id: running.id, status: "CANCELLED" })
-      // The slot is free again, and neither job has a result.
+      // The slot is freed, and neither job has a result.
       expect(yield* api.runsync("next")).toMatchObject({ status: "COMPLETED", output: "ran" })
       expect(stopped).toBe(1)
       expect(yield* api.status(running.id)).toMatchObject({ status: "CANCELLED" })
@@ -326,7 +326,7 @@ describe("the local API", () => {
       const { id } = yield* api.run(1)
       expect(yield* readAll(api, id)).toEqual({ status: "FAILED", chunks: ["small"] })
       expect(yield* api.status(id)).toMatchObject({
-        error: expect.stringMatching(/refused a chunk of 1048591 bytes.*limit of 1 MiB.*Only a text is split/)
+        error: expect.stringMatching(/refused a chunk of 1048591 bytes.*limit of 1 MiB.*Only a string is split/)
       })
     }))
 
@@ -468,7 +468,7 @@ describe("each row of the local API", () => {
 
 // docs/spec/local-test-mode.md#local-api
 describe("the documentation of the local API", () => {
-  it.live("GET / returns one page with the server's address in its curl lines, which loads nothing else", () =>
+  it.live("GET / returns one self-contained page with the server's address in its curl lines", () =>
     Effect.gen(function*() {
       const api = yield* serve(echo)
       const response = yield* api.call("GET", "/")
@@ -516,7 +516,7 @@ describe("the documentation of the local API", () => {
 
 describe("requests that the local API refuses", () => {
   // docs/spec/local-test-mode.md#local-api
-  it.live("GET /status/{id} returns 405 with Allow: POST, also for an unknown job", () =>
+  it.live("GET /status/{id} returns 405 with Allow: POST, even for an unknown job", () =>
     Effect.gen(function*() {
       const api = yield* serve(echo)
       const { id } = yield* api.runsync(1)

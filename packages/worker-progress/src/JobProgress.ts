@@ -70,7 +70,7 @@ const onThisThread = (
   }, interval)
 }
 
-/** Creates the progress of a job. `context` is the context of the job's fiber, with the clock, the logger and the job's id for log lines. */
+/** Creates a job's progress. `context` is the context of the job's fiber, with the clock, the logger and the job's id for log lines. */
 export const make = (
   source: Source,
   job: ReceivedJob,

@@ -6,7 +6,7 @@
  *   middleware: creates it before the handler runs, and ends it before the result is sent
  * ```
  *
- * Reporting never waits, never fails and never changes the outcome of a job. Intermediate values can be lost: while one value is in flight,
+ * Reporting never waits, never fails and never changes a job's outcome. Intermediate values can be lost: while one value is in flight,
  * newer values replace each other.
  */
 import { CurrentJob } from "@stint/worker/CurrentJob"

@@ -171,7 +171,7 @@ describe("progress that fails", () => {
       yield* TestClock.adjust(10_000)
       expect(values()).toEqual([0, 1_000])
       expect(log.filter(({ level }) => level === "WARN" || level === "ERROR")).toEqual([])
-      expect(log.filter(({ message }) => message.startsWith("The worker sends no more progress of this job"))).toHaveLength(1)
+      expect(log.filter(({ message }) => message.startsWith("The worker sends no more progress for this job"))).toHaveLength(1)
     }).pipe(Effect.provide(layer))
   })
 })
@@ -222,7 +222,7 @@ describe("the end of a job", () => {
       yield* TestClock.adjust(50)
       yield* memory.stop("j1")
       yield* TestClock.adjust(0)
-      // The slot is free immediately.
+      // The slot is freed immediately.
       yield* memory.submit({ id: "j2", input: null })
       yield* TestClock.adjust(0)
       expect(seen.map(({ at, job, kind }) => [kind, job, at])).toEqual([["progress", "j1", 0], ["progress", "j2", 50]])

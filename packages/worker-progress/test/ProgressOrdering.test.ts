@@ -62,7 +62,7 @@ describe("in any interleaving, in virtual time", () => {
 
       const progress = seen.filter(({ kind }) => kind === "progress")
       const done = seen.filter(({ kind }) => kind === "done")
-      // The outcome of the job is the same as without progress.
+      // The job's outcome is the same as without progress.
       expect(done.map(({ value }) => value)).toEqual(
         end === "stop" ? [] : [end === "fail" ? { error: expect.any(String) } : { output: "done" }]
       )
@@ -148,7 +148,7 @@ describe("over HTTP", () => {
       const ids = Array.from({ length: JOBS }, (_, n) => stub.submit(n, { id: `j${n}` }))
       yield* Effect.promise(() =>
         stub.until(() => {
-          // The platform may hold results too; without new holds, all of them end.
+          // The platform may also hold results; without new holds, all of them are released.
           if (ended === JOBS) { for (const release of releases.splice(0)) release() }
           return ids.every((id) => stub.result(id) !== undefined)
         }, 25_000)

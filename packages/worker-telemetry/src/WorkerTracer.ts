@@ -1,5 +1,5 @@
 /**
- * The OpenTelemetry tracer of a worker: connects the bridge of `@stint/otel` to the spans of `@stint/worker`.
+ * The OpenTelemetry tracer of a worker: connects the bridge from `@stint/otel` to the spans from `@stint/worker`.
  */
 import type { TracerOptions } from "@stint/otel/OtelSdk"
 import type { OtelTracer } from "@stint/otel/OtelTracer"
@@ -8,7 +8,7 @@ import { VERSION } from "@stint/worker/Version"
 import * as Context from "effect/Context"
 import * as Tracer from "effect/Tracer"
 
-/** Functions with which the bridge queries a worker's spans and fibers. */
+/** Functions that the bridge uses to query a worker's spans and fibers. */
 export const tracerOptions: TracerOptions = {
   version: VERSION,
   isRuntimeOnly: (annotations) => Context.get(annotations, RuntimeOnly),

@@ -42,8 +42,8 @@ export const bytes = (data: Uint8Array): Content => ({
 
 const EXPLAINED: { readonly [code: string]: string } = {
   ENOENT: "there is no such file",
-  EACCES: "this process may not read it",
-  EPERM: "this process may not read it",
+  EACCES: "this process has no permission to read it",
+  EPERM: "this process has no permission to read it",
   EISDIR: "it is a folder",
   ELOOP: "its symbolic links lead nowhere"
 }

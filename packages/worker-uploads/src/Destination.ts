@@ -203,7 +203,7 @@ export const bucketOf = Effect.fnUntraced(function*(
     const setting = asked === undefined ? settings.endpointUrl : settings.bucketName
     return yield* badConfig(
       setting,
-      `The bucket's name ${JSON.stringify(bucket)}, from ${setting}, is none: it has letters, digits, dots and hyphens.`
+      `The bucket name ${JSON.stringify(bucket)}, from ${setting}, is invalid: use letters, digits, dots and hyphens.`
     )
   }
   return {
@@ -248,7 +248,7 @@ const jobCredentials = Effect.fnUntraced(
   }
 )
 
-/** What a call specifies about the destination. */
+/** A call's settings for the destination. */
 export interface Choice {
   readonly credentials?: Credentials | undefined
   readonly bucket?: string | undefined

@@ -1,7 +1,7 @@
 /**
  * A folder in place of a bucket (docs/spec/uploads.md#upload-rule).
  *
- * A file appears under its name only when it is complete: it is written to a temporary file in the same folder, which is then renamed.
+ * A file appears under its name only when it is complete: it is first written to a temporary file in the same folder, and then renamed.
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"

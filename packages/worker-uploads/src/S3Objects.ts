@@ -112,7 +112,7 @@ export interface S3Objects {
     content: Content<E, R>,
     advance: Advance
   ) => Effect.Effect<number, UploadError | E, R>
-  /** Returns a URL with which anyone can read the object for this number of seconds. Sends nothing. */
+  /** Returns a URL that lets anyone read the object for this number of seconds. Sends nothing. */
   readonly sign: (bucket: Bucket, key: string, seconds: number) => Effect.Effect<URL, UploadError>
 }
 
@@ -207,7 +207,7 @@ export const make = Effect.fnUntraced(function*(
       Effect.timeoutOrElse({ duration: ABORT_TIMEOUT, orElse: () => Effect.fail({ message: "The storage does not answer." }) }),
       Effect.catch(({ message }) =>
         Effect.logWarning(
-          `The upload of ${key} was aborted, but its parts may still lie in bucket "${bucket.bucket}", where they cost money until a ` +
+          `The upload of ${key} was aborted, but its parts may remain in bucket "${bucket.bucket}", where they cost money until a ` +
             `lifecycle rule for incomplete multipart uploads removes them. ${message}`
         )
       )
@@ -292,6 +292,6 @@ const tooManyParts = ({ bucket, endpoint }: Bucket, partSize: number) =>
     reason: new Rejected({
       endpoint,
       bucket,
-      problem: `the stream has more than ${MAX_PARTS} parts of ${partSize} bytes, the most that S3 takes; raise partSize`
+      problem: `the stream has more than ${MAX_PARTS} parts of ${partSize} bytes, the most that S3 accepts; raise partSize`
     })
   })

@@ -110,7 +110,7 @@ export const parse = (address: string, named: string | undefined): Result.Result
   if (url.protocol !== "http:" && url.protocol !== "https:") return Result.fail("is not an http or https address")
   // In this case the address is not shown.
   if (url.username !== "" || url.password !== "") {
-    return Result.fail("holds a user's name or password, which has no place there")
+    return Result.fail("contains a user name or password, which is not allowed there")
   }
 
   const host = url.hostname

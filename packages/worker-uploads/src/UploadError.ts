@@ -1,5 +1,5 @@
 /**
- * Why an upload failed. No reason contains a secret, or the error of the storage's client, which contains the key's id and the signed request.
+ * Why an upload failed. No reason contains a secret, or the storage client's error, which contains the key's id and the signed request.
  */
 import * as Schema from "effect/Schema"
 
@@ -7,7 +7,7 @@ import * as Schema from "effect/Schema"
 export class BadConfig extends Schema.TaggedError<BadConfig>()("BadConfig", {
   /** The setting: `BUCKET_ACCESS_KEY_ID`, `s3Config.bucketName`, `credentials.endpointUrl`, `expires`. */
   setting: Schema.String,
-  /** What is wrong with it and what it should be, as sentences. */
+  /** The problem and the expected value, as sentences. */
   problem: Schema.String
 }) {}
 
@@ -24,7 +24,7 @@ export class Denied extends Schema.TaggedError<Denied>()("Denied", {
   bucket: Schema.String,
   /** The storage's error code: `InvalidAccessKeyId`, `SignatureDoesNotMatch`, `AccessDenied`. */
   code: Schema.String,
-  /** What to do about it, as a sentence. */
+  /** The remedy, as a sentence. */
   hint: Schema.String
 }) {}
 
@@ -32,7 +32,7 @@ export class Denied extends Schema.TaggedError<Denied>()("Denied", {
 export class NoSuchBucket extends Schema.TaggedError<NoSuchBucket>()("NoSuchBucket", {
   endpoint: Schema.String,
   bucket: Schema.String,
-  /** What to do about it, as a sentence. */
+  /** The remedy, as a sentence. */
   hint: Schema.String
 }) {}
 
@@ -42,7 +42,7 @@ export class WrongRegion extends Schema.TaggedError<WrongRegion>()("WrongRegion"
   bucket: Schema.String,
   /** The region that was used. */
   region: Schema.String,
-  /** What to do about it, as a sentence. */
+  /** The remedy, as a sentence. */
   hint: Schema.String
 }) {}
 
@@ -58,7 +58,7 @@ export class Unreachable extends Schema.TaggedError<Unreachable>()("Unreachable"
 /** The storage's address is one that this machine does not let callers reach. Nothing was sent. */
 export class Forbidden extends Schema.TaggedError<Forbidden>()("Forbidden", {
   endpoint: Schema.String,
-  /** Without a full stop: "127.0.0.1 may not be reached: loopback (127.0.0.0/8)". */
+  /** Without a full stop: "127.0.0.1 must not be reached: loopback (127.0.0.0/8)". */
   problem: Schema.String
 }) {}
 
@@ -111,9 +111,9 @@ const sentence = (reason: Reason): string => {
       return `Bucket "${reason.bucket}" at ${reason.endpoint} is not in region "${reason.region}". ${reason.hint}`
     case "Unreachable":
       return `The storage at ${reason.endpoint} does not answer: ${reason.problem}, on ${reason.attempts} ` +
-        `${reason.attempts === 1 ? "try" : "tries"}. Check the address, and that this machine may reach it.`
+        `${reason.attempts === 1 ? "try" : "tries"}. Check the address, and that this machine can reach it.`
     case "Forbidden":
-      return `The storage at ${reason.endpoint} may not be used: ${reason.problem}. The operator of the endpoint can allow the address ` +
+      return `The storage at ${reason.endpoint} is not allowed: ${reason.problem}. The operator of the endpoint can allow the address ` +
         `with ${ALLOW_VARIABLE}.`
     case "Rejected":
       return `The storage at ${reason.endpoint} rejected the upload to bucket "${reason.bucket}": ${reason.problem}` +

@@ -26,7 +26,7 @@ const deniedHint = (bucket: Bucket, code: string): string => {
 const bucketHint = (bucket: Bucket): string => {
   const { bucketName, endpointUrl } = settingsOf(bucket.origin)
   return bucket.unnamed
-    ? `No bucket is configured, so the upload went to the one of the month, as in the original SDK. Name one with ${bucketName}, or ` +
+    ? `No bucket is configured, so the upload went to the bucket of the month, as in the original SDK. Name one with ${bucketName}, or ` +
       `write it into ${endpointUrl}.`
     : `Create it, or correct ${bucketName} or ${endpointUrl}.`
 }
@@ -55,7 +55,7 @@ const S3_CODES = new Set([
   "SlowDown"
 ])
 
-/** What an untrusted storage service returned, without its text. */
+/** An untrusted storage service's response, without its text. */
 const unquoted = (code: string): string => S3_CODES.has(code) ? code : "it did not answer as S3 storage does"
 
 const reasonOf = (bucket: Bucket, error: S3Error): Reason => {

@@ -119,10 +119,10 @@ const expiresOf = (input: Duration.Input | undefined): Effect.Effect<number, Upl
   const seconds = Math.floor(Duration.toSeconds(input ?? MAX_EXPIRES))
   return seconds >= 1 && seconds <= Duration.toSeconds(MAX_EXPIRES)
     ? Effect.succeed(seconds)
-    : badConfig("expires", `expires is ${seconds} seconds; an address can be good for 1 second to 7 days (604800), S3's most.`)
+    : badConfig("expires", `expires is ${seconds} seconds; a URL can be valid for 1 second to 7 days (604800), S3's maximum.`)
 }
 
-/** Metadata are sent as headers, which allow only these characters. */
+/** Metadata is sent as headers, which allow only these characters. */
 const PRINTABLE = /^[\u0020-\u007e]*$/
 const HEADER_NAME = /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/
 
@@ -154,7 +154,7 @@ export const resolveObject = Effect.fnUntraced(
     if (own === "") {
       return yield* badConfig(
         "key",
-        `key ${JSON.stringify(options.key)} is no name for an object: nothing is left when it is made safe.`
+        `key ${JSON.stringify(options.key)} cannot name an object: nothing is left of it when it is made safe.`
       )
     }
     const key = ObjectName.join(ObjectName.path(options.prefix ?? ""), own)

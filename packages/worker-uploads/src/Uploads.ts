@@ -83,7 +83,7 @@ const checkTuning = (tuning: S3Objects.Tuning): Effect.Effect<void, UploadError>
   if (!whole(tuning.partSize, S3Objects.MIN_PART_SIZE)) {
     return badConfig(
       "partSize",
-      `partSize is ${tuning.partSize}; it must be ${S3Objects.MIN_PART_SIZE} bytes (5 MiB) or more, S3's least.`
+      `partSize is ${tuning.partSize}; it must be ${S3Objects.MIN_PART_SIZE} bytes (5 MiB) or more, S3's minimum.`
     )
   }
   if (!whole(tuning.concurrency, 1)) {
@@ -136,7 +136,7 @@ const build = Effect.fnUntraced(function*(
   const logDefaultBucket = (bucket: string) =>
     logOnce(
       `unnamed ${bucket}`,
-      Effect.logInfo(`No bucket is named, so uploads go to "${bucket}", the month. BUCKET_NAME names one.`)
+      Effect.logInfo(`No bucket is named, so uploads go to "${bucket}", named after the month. Set BUCKET_NAME to name one.`)
     )
 
   const store = Effect.fnUntraced(

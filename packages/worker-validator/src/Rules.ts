@@ -1,5 +1,5 @@
 /**
- * Rules for the input of a job, as a plain record, and the types derived from them (docs/spec/validator.md#rules).
+ * Rules for a job's input, as a plain record, and the types derived from them (docs/spec/validator.md#rules).
  *
  * ```ts
  * const rules = {
@@ -55,7 +55,7 @@ export type ConstraintResult = unknown
 interface Common<in T, out D> {
   /**
    * Checks a value of the right type, with nested defaults filled in, as the handler receives it. It must be synchronous and must not
-   * change the value. An exception becomes an error of this field. It is not called for `null`.
+   * change the value. An exception becomes an error for this field. It is not called for `null`.
    */
   readonly constraints?: (value: T) => ConstraintResult
   /**

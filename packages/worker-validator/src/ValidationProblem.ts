@@ -16,7 +16,7 @@ import { previewValue, truncate } from "@stint/worker/ValuePreview"
 export interface ValidationProblem {
   /** The keys and indexes that lead to the value. Empty for the input as a whole. */
   readonly path: ReadonlyArray<PropertyKey>
-  /** What is wrong, without the path and the value. */
+  /** The problem, without the path and the value. */
   readonly text: string
   /** A further sentence: the cause, or a suggestion. */
   readonly hint?: string

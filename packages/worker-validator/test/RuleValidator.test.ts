@@ -217,7 +217,7 @@ describe("constraints", () => {
     expect(calls).toEqual([])
   })
 
-  it("turn an exception into an error of the field", () => {
+  it("turn an exception into an error for the field", () => {
     const thrown = [new RangeError("far"), "text", null, { a: 1 }]
     const errors = thrown.map((value) =>
       errorsOf(

@@ -5,7 +5,7 @@ import * as SchemaIssue from "effect/SchemaIssue"
 import * as fc from "fast-check"
 import { Validator } from "../src/index.ts"
 
-/** A rule without the static types of the package, which would get in the way of generated rules. */
+/** A rule without the package's static types, which would restrict generated rules. */
 interface AnyRule {
   readonly type: unknown
   readonly required?: boolean

@@ -180,7 +180,7 @@ export const scan = Effect.fnUntraced(function*(root: string, exclude: Exclude, 
     }
   }
 
-  /** Updates the mode of a cached directory, which can change without a change to its parent. */
+  /** Updates a cached directory's mode, which can change without a change to its parent. */
   const restat = (directory: ScanEntry & { readonly kind: "directory" }): ScanEntry => {
     const stat = local.lstatSync(`${root}/${directory.path}`, { throwIfNoEntry: false })
     return stat?.isDirectory() === true && (stat.mode & 0o777) !== directory.mode

@@ -111,7 +111,7 @@ const Document = Schema.Struct({
 
 const decodeDocument = Schema.decodeUnknownResult(Schema.fromJsonString(Document))
 
-/** Whether two entries have the same bytes at the same location of the mirror. */
+/** Whether two entries have the same bytes at the same location in the mirror. */
 export const same = (left: Entry | undefined, right: Entry | undefined): boolean => {
   if (left === undefined || right === undefined || left.kind !== right.kind) return left === right
   switch (left.kind) {

@@ -1,7 +1,7 @@
 /**
  * Checks the paths and link targets of a manifest (docs/spec/volume-cache.md#rules).
  *
- * Other workers, and everybody else with access to the volume, can write the mirror, so it is untrusted:
+ * Other workers, and anyone else with access to the volume, can write the mirror, so it is untrusted:
  *
  * - A path is relative and contains no empty part, no `.`, no `..`, no NUL, and no staging folder of a hydration.
  * - The target of a link is inside the directory. It may start with `..` parts, at most as many as the depth of the link, and contains none

@@ -69,7 +69,7 @@ export const make = Effect.gen(function*() {
   return { folder, volume, disk, start, cold, mirror, log: log.lines }
 })
 
-/** Creates the kit of this test. */
+/** Creates this test's kit. */
 export type Kit = Effect.Success<typeof make>
 
 /** Runs one step of a property with its own kit. */

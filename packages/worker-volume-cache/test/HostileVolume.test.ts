@@ -187,7 +187,7 @@ describe("a crafted mirror", () => {
         fs.mkdirSync(path)
       }
     }]
-  ])("with %s neither reads files of the machine nor hangs", ([_name, craft]) =>
+  ])("with %s neither reads the machine's files nor hangs", ([_name, craft]) =>
     Effect.gen(function*() {
       const kit = yield* Kit.make
       const mirror = yield* forge(kit, rows)

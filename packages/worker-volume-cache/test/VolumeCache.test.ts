@@ -312,7 +312,7 @@ describe("a sync skips", () => {
       expect((yield* a.sync)[0]).toMatchObject({ files: 1, skipped: 2, firstError: undefined })
     }))
 
-  it.effect("the patterns of the option instead of the defaults", () =>
+  it.effect("the option's patterns instead of the defaults", () =>
     Effect.gen(function*() {
       const kit = yield* Kit.make
       const options = { exclude: [...VolumeCache.defaultExcludes, "*.log", "private/**"] }

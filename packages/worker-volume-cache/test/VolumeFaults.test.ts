@@ -231,7 +231,7 @@ describe("a volume that does not respond", () => {
       })
   )
 
-  it.effect("at a write delays the end of the worker only until the sync limit", () =>
+  it.effect("at a write delays the worker's end only until the sync limit", () =>
     Effect.gen(function*() {
       const { a, kit } = yield* synced
       const { files, hangs } = Faults.hanging((one) => one === "write")

@@ -195,7 +195,7 @@ describe("fitness checks", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it("the report contains at most 256 characters of the reason and of the name and splits no character", () =>
+  it("the report contains at most 256 characters each of the reason and the name, and splits no character", () =>
     fc.assert(fc.asyncProperty(
       fc.string({ unit: "grapheme", minLength: 1, maxLength: 400 }).map((text) => `x${text.replaceAll(/\s|\.$/g, "_")}`),
       async (text) => {
@@ -297,7 +297,7 @@ describe("an unfit worker as a process", () => {
     await stub.down()
     const { code, stdout } = await startUnfit({ ...env, CHECK: "rejects" }).ended
     expect(code).toBe(1)
-    expect(stdout).toContain("Sending the report of the failed check failed")
+    expect(stdout).toContain("The report of the failed check could not be sent")
     expect(stdout).not.toContain("resource closed")
   })
 

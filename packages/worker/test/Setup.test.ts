@@ -32,7 +32,7 @@ const Describe = Handler.make("describe", {
 
 const Echo = Handler.fromFunction(({ input }: { readonly input: unknown }) => input)
 
-/** The services of a worker, and records of the exits of the process and of the test's events. */
+/** A worker's services, and records of the process exits and the test's events. */
 const machine = (env: Readonly<Record<string, string>> = onPlatform) => {
   const { layer, log } = services(env)
   const exits: Array<number> = []

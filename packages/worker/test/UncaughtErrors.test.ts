@@ -37,7 +37,7 @@ describe("an error that no code catches", () => {
   it.each([
     ["an exception in a timer", "throw", "thrown", "An exception that no code catches"],
     ["a rejected promise that is not awaited", "reject", "rejected", "A rejected promise that no code handles"]
-  ])("%s fails its own job only, and the worker finishes the others and exits with 1", async (_name, how, verb, what) => {
+  ])("%s fails only its own job, and the worker finishes the others and exits with 1", async (_name, how, verb, what) => {
     const { culprit, neighbours, stub, worker } = await startWithNeighbours(how)
     expect(JSON.parse(String(Object(await stub.resultOf(culprit)).error))).toMatchObject({
       error_type: "RangeError",

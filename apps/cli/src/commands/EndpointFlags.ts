@@ -35,9 +35,9 @@ export const sourceFlags = {
     Flag.withDescription("A container image whose program implements the worker protocol"),
     Flag.optional
   ),
-  cpus: Flag.Finite("cpus").pipe(Flag.withDescription("With --image: CPUs of a worker, e.g. 1.5"), Flag.optional),
-  memory: Flag.String("memory").pipe(Flag.withDescription("With --image: memory of a worker, e.g. 8GiB"), Flag.optional),
-  pids: Flag.Int("pids").pipe(Flag.withDescription("With --image: processes and threads of a worker"), Flag.optional),
+  cpus: Flag.Finite("cpus").pipe(Flag.withDescription("CPUs of a worker, e.g. 1.5"), Flag.optional),
+  memory: Flag.String("memory").pipe(Flag.withDescription("Memory of a worker, e.g. 8GiB"), Flag.optional),
+  pids: Flag.Int("pids").pipe(Flag.withDescription("Processes and threads of a worker"), Flag.optional),
   gpus: Flag.String("gpus").pipe(
     Flag.withDescription("With --image: the number of GPUs of a worker, or all"),
     Flag.withSchema(Schema.Union([Schema.Literal("all"), Schema.FiniteFromString])),

@@ -154,7 +154,7 @@ const create = Command.make(
       created,
       (one) =>
         `Created "${one.id}".\nTry it: stint run ${one.id} --input '{}' --sync${
-          one.source.type === "external" ? `\nJoin a worker: stint worker-env ${one.id}` : ""
+          one.source.type === "external" ? `\nStart a worker: env $(stint worker-env ${one.id}) PROGRAM` : ""
         }`
     )
   })

@@ -2,6 +2,7 @@
  * `stint releases` lists the releases of an endpoint, and shows one.
  */
 import type { CanaryStatus, Release } from "@stint/contract/Release"
+import { summaryOfExit } from "@stint/pool/WorkerExit"
 import { Argument, Command, Flag } from "effect/cli"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -60,7 +61,7 @@ const formatList = (endpoint: string, all: ReadonlyArray<Release>, limit: number
     ])
   ])
   const failures = shown.flatMap(({ number, reason, state }) =>
-    state === "failed" && reason !== undefined ? [`Release ${number} failed: ${firstLine(reason)}`] : []
+    state === "failed" && reason !== undefined ? [`Release ${number} failed: ${summaryOfExit(reason)}`] : []
   )
   const notes = [...(canary === undefined ? [] : [canaryText(endpoint, canary)]), ...failures]
   return [table, ...(notes.length === 0 ? [] : ["", ...notes])].join("\n")

@@ -47,7 +47,7 @@ const formatJob = (complete: boolean) => (job: ExplainedJob): string => {
   const shown = Output.job(job, explain?.wait?.words)
   const text = input === undefined ? shown : `${shown}\n${Output.field("input", JSON.stringify(input, null, 2))}`
   if (explain === undefined || !complete) return text
-  const { attempts, expiresAt, lease, nextRetryAt, position, release, startAt, workers } = explain
+  const { attempts, cause, expiresAt, lease, nextRetryAt, position, release, startAt, workers } = explain
   const lines = [text, Output.field("why", explain.words)]
   if (position !== undefined) {
     lines.push(Output.field("place", `${position.more ? "over " : ""}${position.place} of ${position.of}`))
@@ -61,6 +61,8 @@ const formatJob = (complete: boolean) => (job: ExplainedJob): string => {
   if (startAt !== undefined) lines.push(Output.field("starts", time(startAt)))
   if (nextRetryAt !== undefined) lines.push(Output.field("next", time(nextRetryAt)))
   if (expiresAt !== undefined) lines.push(Output.field("expires", time(expiresAt)))
+  // Its first line is part of the explanation.
+  if (cause?.includes("\n") === true) lines.push(Output.field("cause", cause))
   return lines.join("\n")
 }
 

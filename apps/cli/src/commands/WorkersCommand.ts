@@ -27,6 +27,9 @@ const jobsText = (jobs: ReadonlyArray<string>): string =>
 const stateText = ({ external, leaving, state }: WorkerOverview): string =>
   `${leaving === "stop" ? "stopping" : state}${external === true ? ", external" : ""}`
 
+/** `48 MB`; `unknown` when the worker's pool cannot measure it, or has not yet. */
+const memoryText = (bytes: number | undefined): string => bytes === undefined ? "unknown" : `${Math.round(bytes / 1e6)} MB`
+
 interface EndpointWorker extends WorkerOverview {
   readonly endpoint: string
 }
@@ -35,13 +38,14 @@ const table = (all: ReadonlyArray<EndpointWorker>, now: number): string =>
   all.length === 0
     ? "No worker runs. The platform starts one for the next job."
     : Output.table([
-      ["ENDPOINT", "WORKER", "STATE", "JOBS", "RESULTS", "LAST CALL"],
+      ["ENDPOINT", "WORKER", "STATE", "JOBS", "RESULTS", "MEMORY", "LAST CALL"],
       ...all.map((one) => [
         one.endpoint,
         one.id,
         stateText(one),
         jobsText(one.jobs),
         String(one.results),
+        memoryText(one.memoryBytes),
         `${Math.max(0, Math.round((now - one.lastSeenAt) / 1_000))} s ago`
       ])
     ])

@@ -23,11 +23,11 @@ export interface EndpointDefinition {
   readonly cwd?: string
   /** The name of an image whose program implements the worker protocol. Docker or Podman runs it on the platform's machine. */
   readonly image?: string
-  /** With `image`: the CPUs that a worker may use. Default: no limit. */
+  /** The CPUs that a worker may use. Default: no limit. */
   readonly cpus?: number
-  /** With `image`: the memory that a worker may use, such as `"8 GiB"`, or bytes. Default: no limit. */
+  /** The memory that a worker may use, such as `"8 GiB"`, or bytes. Default: no limit. */
   readonly memory?: string | number
-  /** With `image`: the number of processes and threads that a worker may have. Default: 1,024. */
+  /** The number of processes and threads that a worker may have. Default: 1,024 with `image`, otherwise no limit. */
   readonly pids?: number
   /** With `image`: the number of GPUs that a worker gets, or `"all"`. */
   readonly gpus?: number | "all"
@@ -191,11 +191,16 @@ export type Definition = typeof Definition.Type
 /** The part of a definition that says what the workers run. */
 export type SourceDefinition = Pick<
   Definition,
-  "handler" | "pipeline" | "command" | "cwd" | "external" | "image" | "volumes" | ContainerKey
+  "handler" | "pipeline" | "command" | "cwd" | "external" | "image" | "volumes" | LimitKey | ContainerKey
 >
 
+/** The limits of workers that the platform starts. */
+export const LIMIT_KEYS = ["cpus", "memory", "pids"] as const
+/** One of {@link LIMIT_KEYS}. */
+export type LimitKey = (typeof LIMIT_KEYS)[number]
+
 /** The settings that need an image. */
-export const CONTAINER_KEYS = ["cpus", "memory", "pids", "gpus", "network", "user"] as const
+export const CONTAINER_KEYS = ["gpus", "network", "user"] as const
 /** One of {@link CONTAINER_KEYS}. */
 export type ContainerKey = (typeof CONTAINER_KEYS)[number]
 

@@ -10,7 +10,7 @@ import * as Option from "effect/Option"
 import * as Path from "effect/Path"
 import * as Schema from "effect/Schema"
 import { CliFailure } from "../CliFailure.ts"
-import { CONTAINER_KEYS } from "./EndpointDefinition.ts"
+import { CONTAINER_KEYS, LIMIT_KEYS } from "./EndpointDefinition.ts"
 import type { Definition, SourceDefinition } from "./EndpointDefinition.ts"
 import { bytesOf } from "./SizeText.ts"
 
@@ -19,13 +19,12 @@ const decodeSpec = Schema.decodeUnknownEffect(EndpointSpec, { errors: "all" })
 const millis = (key: string, value: Duration.Duration | undefined) =>
   value === undefined ? {} : { [key]: Duration.toMillis(value) }
 
-/** The source of a definition with an image. Relative folders are resolved against `directory`. */
-const containerOf = Effect.fnUntraced(function*(
-  id: string,
-  { command, cpus, gpus, image, memory, network, pids, user, volumes }: SourceDefinition & { readonly image: string },
-  directory: string
-) {
-  const path = yield* Path.Path
+/** The members that are set. */
+const given = (members: Readonly<Record<string, unknown>>) =>
+  Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined))
+
+/** The limits of a definition. */
+const workerLimitsOf = Effect.fnUntraced(function*(id: string, { cpus, memory, pids }: SourceDefinition) {
   const memoryBytes = typeof memory === "string" ? bytesOf(memory) : memory
   if (memory !== undefined && memoryBytes === undefined) {
     return yield* new CliFailure({
@@ -33,11 +32,19 @@ const containerOf = Effect.fnUntraced(function*(
       hint: "For example: \"512 MiB\" or \"8 GiB\"."
     })
   }
-  const optional = { command, cpus, memoryBytes, pids, gpus, network, user }
+  return given({ cpus, memoryBytes, pids })
+})
+
+/** The source of a definition with an image. Relative folders are resolved against `directory`. */
+const containerOf = Effect.fnUntraced(function*(
+  { command, gpus, image, network, user, volumes }: SourceDefinition & { readonly image: string },
+  directory: string
+) {
+  const path = yield* Path.Path
   return {
     type: "container",
     image,
-    ...Object.fromEntries(Object.entries(optional).filter(([, value]) => value !== undefined)),
+    ...given({ command, gpus, network, user }),
     ...(volumes === undefined ? {} : {
       volumes: volumes.map((volume) =>
         volume.source.startsWith(".") ? { ...volume, source: path.resolve(directory, volume.source) } : volume
@@ -70,6 +77,13 @@ export const toSource = Effect.fnUntraced(function*(id: string, definition: Sour
       hint: "Remove them, or use them with image."
     })
   }
+  const limited = LIMIT_KEYS.filter((key) => definition[key] !== undefined)
+  if (definition.external === true && limited.length > 0) {
+    return yield* new CliFailure({
+      message: `The endpoint "${id}" has ${limited.join(", ")}, but the platform does not start its workers.`,
+      hint: "Remove them, and limit the workers where they are started."
+    })
+  }
   if (definition.external === true && definition.volumes !== undefined) {
     return yield* new CliFailure({
       message: `The endpoint "${id}" has volumes, but the platform does not start its workers.`,
@@ -84,14 +98,15 @@ export const toSource = Effect.fnUntraced(function*(id: string, definition: Sour
       hint: "Remove cwd, or use it with command."
     })
   }
-  if (image !== undefined) return yield* containerOf(id, { ...definition, image }, directory)
+  const limits = yield* workerLimitsOf(id, definition)
+  if (image !== undefined) return { ...(yield* containerOf({ ...definition, image }, directory)), ...limits }
   const volumes = definition.volumes === undefined ? {} : { volumes: definition.volumes }
   // For a pipeline file, the module that runs it.
   const module = handler ?? pipeline
-  if (module !== undefined) return { type: "handler", file: path.resolve(directory, module), ...volumes }
+  if (module !== undefined) return { type: "handler", file: path.resolve(directory, module), ...limits, ...volumes }
   if (definition.command !== undefined) {
     const cwd = definition.cwd === undefined ? {} : { cwd: path.resolve(directory, definition.cwd) }
-    return { type: "command", command: definition.command, directory, ...cwd, ...volumes }
+    return { type: "command", command: definition.command, directory, ...cwd, ...limits, ...volumes }
   }
   return { type: "external" }
 })

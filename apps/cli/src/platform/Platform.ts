@@ -341,6 +341,7 @@ export const layer = (options: PlatformOptions) => {
     layerWebhooks(options.settings.webhooks)
   ).pipe(
     Layer.provide(alerts),
+    Layer.provide(Metrics.layerHistory),
     Layer.provide(layerGuardedHttp(options.settings.webhooks)),
     // Set after their endpoints. Otherwise, another node could fire them, find no endpoint, and record a failure.
     Layer.provide(options.schedules === undefined ? Layer.empty : ContributedSchedules.layer(options.schedules)),

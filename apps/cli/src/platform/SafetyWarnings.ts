@@ -1,6 +1,7 @@
 /**
  * Warns at startup about settings that give others more access than an operator may expect.
  */
+import type { Support } from "@stint/pool-process/WorkerCgroups"
 import * as Effect from "effect/Effect"
 import process from "node:process"
 
@@ -44,16 +45,29 @@ const NOT_ISOLATED: Readonly<Record<Facts["workerUser"], string>> = {
   "per-endpoint": "The worker processes of each endpoint run as their own user."
 }
 
-/** What isolates workers that are processes, and what does not. */
-export const isolationOf = ({ workerUser }: Pick<Facts, "workerUser">): string =>
-  `${
-    NOT_ISOLATED[workerUser]
-  } Their CPU, memory and number of processes are not limited. Workers in containers are isolated and limited.`
+/** What the system can limit. */
+export type Limitable = Pick<Support, "enforced" | "missing" | "reason">
+
+const listOf = (names: ReadonlyArray<string>): string =>
+  names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`
+
+/** What limits the processes. */
+const limitsOf = ({ enforced, missing, reason }: Limitable): string =>
+  [
+    ...(enforced.length === 0 ? [] : [`The limits of their ${listOf(enforced)} are enforced if the endpoint sets them.`]),
+    ...(missing.length === 0 ? [] : [`Limits of their ${listOf(missing)} cannot be enforced. ${reason}`])
+  ].join(" ")
+
+/** What isolates and limits workers that are processes, and what does not. */
+export const isolationOf = (
+  { workerUser }: Pick<Facts, "workerUser">,
+  support: Limitable
+): string => `${NOT_ISOLATED[workerUser]} ${limitsOf(support)} Workers in containers are isolated and limited.`
 
 /** Logs the warnings for this process, and what isolates its workers. */
-export const log = (facts: Omit<Facts, "isRoot">): Effect.Effect<void> =>
+export const log = (facts: Omit<Facts, "isRoot">, support: Limitable): Effect.Effect<void> =>
   Effect.forEach(
     warningsFor({ ...facts, isRoot: process.getuid?.() === 0 }),
     (warning) => Effect.logWarning(warning),
     { discard: true }
-  ).pipe(Effect.andThen(Effect.logInfo(isolationOf(facts))))
+  ).pipe(Effect.andThen(Effect.logInfo(isolationOf(facts, support))))

@@ -2,6 +2,7 @@
  * Composes the platform of `stint serve` from its settings, and runs it until a signal. Only that command loads this module: it is two thirds of
  * all modules.
  */
+import * as WorkerCgroups from "@stint/pool-process/WorkerCgroups"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
@@ -45,7 +46,7 @@ export const serve = Effect.fnUntraced(function*({ config, database: flag }: Fla
     host: settings.host,
     publicUrl: Option.getOrUndefined(settings.publicUrl),
     workerUser: workers.user === undefined ? "platform" : "first" in workers.user ? "per-endpoint" : "shared"
-  })
+  }, WorkerCgroups.support())
   yield* runUntilSignal(
     StartupBanner.layer({
       place: admin.place,

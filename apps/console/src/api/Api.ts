@@ -178,6 +178,10 @@ export const deliveries = (endpoint: string, job: string, signal?: AbortSignal) 
     signal
   )
 
+/** Sends a delivery again now, with the same `webhook-id`. Needs the scope `deploy`. */
+export const resendDelivery = (endpoint: string, delivery: string) =>
+  call("POST", `/api/v1/endpoints/${part(endpoint)}/webhooks/deliveries/${part(delivery)}/resend`)
+
 /** A page of the audit, newest first. Needs the scope `admin`. */
 export const audit = (query: Readonly<Record<string, string | number | undefined>>, signal?: AbortSignal) =>
   read<AuditPage>(`/api/v1/audit${queryOf(query)}`, signal)

@@ -12,6 +12,20 @@
  * they logged nothing.
  */
 
+/** The parts of the last wait, as the platform explains them. */
+type WaitParts = ReadonlyArray<
+  { readonly phase: "queue" | "create" | "start" | "setup" | "prepare" | "take"; readonly millis: number }
+>
+
+const PHASES: Readonly<Record<WaitParts[number]["phase"], readonly [label: string, note: string]>> = {
+  queue: ["Queue", "Until the platform requested a worker"],
+  create: ["Create worker", "Until the worker's process or container existed"],
+  start: ["Start", "Until the worker's first call: the runtime, imports and fitness checks"],
+  setup: ["Setup", "The worker's setup, such as loading a model"],
+  prepare: ["Prepare", "Until the worker asked for a job"],
+  take: ["Take", "Until the worker took the job"]
+}
+
 /** What is known about a job's times. Milliseconds since 1970. */
 export interface JobTimes {
   readonly status: string
@@ -20,6 +34,8 @@ export interface JobTimes {
   readonly queuedAt: number
   readonly startedAt?: number | undefined
   readonly finishedAt?: number | undefined
+  /** What the last wait consisted of. */
+  readonly waitParts?: WaitParts | undefined
   /** The number of attempts so far. */
   readonly attempts: number
 }
@@ -33,14 +49,36 @@ interface LoggedLine {
 /** A bar. `open`: whether it has not ended. */
 export interface TimelineBar {
   readonly label: string
-  readonly kind: "wait" | "run" | "failed" | "done" | "ended"
+  readonly kind: "wait" | "cold" | "run" | "failed" | "done" | "ended"
   readonly from: number
   readonly to: number
   readonly isOpen: boolean
+  /** Whether it is a part of the bar above it. */
+  readonly isPart?: boolean
   readonly note?: string
 }
 
 const RESULT: Readonly<Record<string, TimelineBar["kind"]>> = { COMPLETED: "done", FAILED: "failed", TIMED_OUT: "failed" }
+
+/** The parts of a wait that ended at a time. A wait with one part is already a bar. */
+const partBars = (parts: WaitParts, end: number): ReadonlyArray<TimelineBar> => {
+  if (parts.length < 2) return []
+  let from = end - parts.reduce((sum, { millis }) => sum + millis, 0)
+  return parts.map(({ millis, phase }) => {
+    const [label, note] = PHASES[phase]
+    const bar = {
+      label,
+      kind: phase === "queue" || phase === "take" ? "wait" : "cold",
+      from,
+      to: from + millis,
+      isOpen: false,
+      isPart: true,
+      note
+    } as const
+    from += millis
+    return bar
+  })
+}
 
 /** The bars, ordered by their start. */
 export const timelineOf = (job: JobTimes, lines: ReadonlyArray<LoggedLine>, now: number): ReadonlyArray<TimelineBar> => {
@@ -80,6 +118,7 @@ export const timelineOf = (job: JobTimes, lines: ReadonlyArray<LoggedLine>, now:
       to: Math.max(at, startedAt),
       isOpen: false
     })
+    bars.push(...partBars(job.waitParts ?? [], startedAt))
     bars.push({
       label: `Attempt ${attempts}`,
       kind: isRunning ? "run" : RESULT[status] ?? "ended",

@@ -16,7 +16,7 @@ export const Timeline = ({ bars }: { readonly bars: ReadonlyArray<TimelineBar> }
             key={`${bar.label}-${bar.from}`}
             title={bar.note ?? `${absolute(bar.from)} to ${bar.isOpen ? "now" : absolute(bar.to)}`}
           >
-            <span className="timeline-label">{bar.label}</span>
+            <span className={bar.isPart === true ? "timeline-label part" : "timeline-label"}>{bar.label}</span>
             <span className="timeline-track" aria-hidden="true">
               <span
                 className={`timeline-bar ${bar.kind}${bar.isOpen ? " open" : ""}`}

@@ -1,5 +1,5 @@
 /**
- * An endpoint: its current queue and workers, recent jobs, releases, settings, and programs that call it.
+ * An endpoint: its current queue and workers, charts of the last minutes, recent jobs, releases, settings, and programs that call it.
  */
 import type { EndpointDetail } from "@stint/contract/OverviewApi"
 import { useQuery } from "@tanstack/react-query"
@@ -7,6 +7,7 @@ import { Link, useParams } from "@tanstack/react-router"
 import * as Api from "../api/Api.ts"
 import { permits } from "../api/Permissions.ts"
 import { useSession } from "../api/useSession.ts"
+import { EndpointCharts } from "../charts/EndpointCharts.tsx"
 import { healthOf, oldestWait } from "../endpoints/EndpointHealth.ts"
 import { Releases } from "../endpoints/Releases.tsx"
 import { settingRows } from "../endpoints/Settings.ts"
@@ -155,6 +156,7 @@ const EndpointPage = () => {
         {(detail) => (
           <>
             <Figures detail={detail} now={now} />
+            <EndpointCharts endpoint={endpoint} />
             <Tabs
               label="Endpoint"
               tabs={[

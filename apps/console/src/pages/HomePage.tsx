@@ -1,12 +1,16 @@
 /**
- * Home: what needs attention, then every endpoint.
+ * Home: what needs attention, then every endpoint with its rates of the last minute and its last half hour.
  */
+import type { EndpointRates } from "@stint/contract/HistoryApi"
 import { useQuery } from "@tanstack/react-query"
 import { Link } from "@tanstack/react-router"
 import * as Api from "../api/Api.ts"
+import { rates } from "../api/History.ts"
 import { permits } from "../api/Permissions.ts"
 import { useSession } from "../api/useSession.ts"
+import { Sparkline } from "../charts/Sparkline.tsx"
 import { oldestWait, type RankedEndpoint, rankEndpoints } from "../endpoints/EndpointHealth.ts"
+import { forecastOf, rateText } from "../endpoints/Forecast.ts"
 import { count, counted, duration, percent } from "../format/Format.ts"
 import { useNow } from "../live/Clock.ts"
 import { usePoll } from "../live/Connection.ts"
@@ -58,14 +62,23 @@ const JobCount = ({ endpoint, label, status, value }: {
   value === 0 ?
     <span className="zero">0</span> :
     (
-      <Link to="/console/jobs" search={{ endpoint, status }} aria-label={`${value} ${label} jobs of ${endpoint}`}>
+      <Link to="/console/jobs" search={{ endpoint, status }} aria-label={`${count(value)} ${label} jobs of ${endpoint}`}>
         {count(value)}
       </Link>
     )
 
-const Row = ({ now, ranked: { endpoint, health } }: { readonly ranked: RankedEndpoint; readonly now: number }) => {
+/** A rate per second; a dash when the platform has not measured the endpoint, because it has been idle since its start. */
+const Rate = ({ value }: { readonly value: number | undefined }) =>
+  value === undefined || value === 0 ? <span className="zero">{value ?? "-"}</span> : <>{rateText(value)}</>
+
+const Row = ({ now, ranked: { endpoint, health }, rates }: {
+  readonly ranked: RankedEndpoint
+  readonly now: number
+  readonly rates: EndpointRates | undefined
+}) => {
   const { id, jobs, workers } = endpoint
   const oldest = oldestWait(endpoint, now)
+  const forecast = rates === undefined ? undefined : forecastOf(jobs.waiting, rates)
   const live = workers.idle + workers.running + workers.initializing + workers.draining
   const states = (["running", "idle", "initializing", "draining", "unhealthy", "throttled"] as const).filter((state) =>
     workers[state] > 0
@@ -80,8 +93,15 @@ const Row = ({ now, ranked: { endpoint, health } }: { readonly ranked: RankedEnd
       </td>
       <td className="number" data-label="Waiting">
         <JobCount endpoint={id} status="IN_QUEUE" value={jobs.waiting + jobs.delayed} label="waiting" />
+        {forecast === undefined ? null : <span className="eta">{forecast}</span>}
       </td>
       <td className="number" data-label="Oldest">{oldest === 0 ? <span className="zero">-</span> : duration(oldest)}</td>
+      <td className="number" data-label="In/s">
+        <Rate value={rates?.arrivals} />
+      </td>
+      <td className="number" data-label="Out/s">
+        <Rate value={rates?.ended} />
+      </td>
       <td className="number" data-label="Running">
         <JobCount endpoint={id} status="IN_PROGRESS" value={jobs.running} label="running" />
       </td>
@@ -97,6 +117,9 @@ const Row = ({ now, ranked: { endpoint, health } }: { readonly ranked: RankedEnd
       <td className="number" data-label="Failed">
         <JobCount endpoint={id} status="FAILED" value={jobs.failed} label="failed" />
         {jobs.failed === 0 ? null : <span className="muted">{` ${percent(jobs.failed, jobs.failed + jobs.completed)}`}</span>}
+      </td>
+      <td className="line" data-label="30 min">
+        {rates === undefined ? <span className="zero">-</span> : <Sparkline rates={rates} />}
       </td>
     </tr>
   )
@@ -129,6 +152,13 @@ const HomePage = () => {
     queryFn: ({ signal }) => Api.overview(signal),
     refetchInterval: usePoll(2_000)
   })
+  // Without it, the page shows everything else.
+  const { data: history } = useQuery({
+    queryKey: ["history"],
+    queryFn: ({ signal }) => rates(signal),
+    refetchInterval: usePoll(5_000)
+  })
+  const ratesOf = new Map(history?.endpoints.map((one) => [one.id, one]))
   const now = useNow()
   return (
     <>
@@ -149,6 +179,8 @@ const HomePage = () => {
                       <th scope="col">State</th>
                       <th scope="col" className="number">Waiting</th>
                       <th scope="col" className="number">Oldest</th>
+                      <th scope="col" className="number" title="Jobs per second that arrived in the last minute">In/s</th>
+                      <th scope="col" className="number" title="Jobs per second that ended in the last minute">Out/s</th>
                       <th scope="col" className="number">Running</th>
                       <th scope="col">Workers</th>
                       <th
@@ -159,9 +191,19 @@ const HomePage = () => {
                         Completed
                       </th>
                       <th scope="col" className="number" title="Stored jobs that failed or timed out">Failed</th>
+                      <th scope="col" className="line" title="Ended jobs per minute; the failed ones in red">30 min</th>
                     </tr>
                   </thead>
-                  <tbody>{ranked.map((one) => <Row key={one.endpoint.id} ranked={one} now={now} />)}</tbody>
+                  <tbody>
+                    {ranked.map((one) => (
+                      <Row
+                        key={one.endpoint.id}
+                        ranked={one}
+                        now={now}
+                        rates={ratesOf.get(one.endpoint.id)}
+                      />
+                    ))}
+                  </tbody>
                 </table>
               </section>
             </>

@@ -3,7 +3,7 @@
  */
 import type { Explanation } from "@stint/contract/Explanation"
 import type { ExplainedJob } from "@stint/contract/JobsApi"
-import { useQuery, useQueryClient } from "@tanstack/react-query"
+import { queryOptions, useQuery, useQueryClient } from "@tanstack/react-query"
 import { Link, useParams } from "@tanstack/react-router"
 import { useCallback, useState } from "react"
 import * as Api from "../api/Api.ts"
@@ -24,6 +24,7 @@ import { useJobFeed } from "../jobs/useJobFeed.ts"
 import { useNow } from "../live/Clock.ts"
 import { usePoll } from "../live/Connection.ts"
 import { Confirm } from "../ui/Confirm.tsx"
+import { Download } from "../ui/Download.tsx"
 import { Loaded, Problem } from "../ui/Loaded.tsx"
 import { Badge, JobStatus } from "../ui/Status.tsx"
 import { Tabs } from "../ui/Tabs.tsx"
@@ -94,20 +95,20 @@ const Why = ({ explain, status }: { readonly explain: Explanation; readonly stat
   )
 }
 
-const Input = ({ endpoint, id, mayRun }: { readonly endpoint: string; readonly id: string; readonly mayRun: boolean }) => {
-  const query = useQuery({
+const inputQuery = (endpoint: string, id: string) =>
+  queryOptions({
     queryKey: ["input", endpoint, id],
     queryFn: ({ signal }) => Api.withInput(endpoint, id, signal),
     staleTime: Infinity
   })
+
+const Input = ({ endpoint, id }: { readonly endpoint: string; readonly id: string }) => {
+  const query = useQuery(inputQuery(endpoint, id))
   return (
     <Loaded query={query}>
       {({ input }) => (
         <>
           <JsonView value={input} label="the input" />
-          {mayRun
-            ? <Link to="/console/playground" search={{ endpoint, from: id }} className="button">Edit and run again</Link>
-            : null}
         </>
       )}
     </Loaded>
@@ -119,8 +120,11 @@ const DELIVERY = { pending: "waiting", delivered: "done", failed: "failed" } as 
 const Deliveries = ({ endpoint, id }: { readonly endpoint: string; readonly id: string }) => {
   const query = useQuery({
     queryKey: ["deliveries", endpoint, id],
-    queryFn: ({ signal }) => Api.deliveries(endpoint, id, signal)
+    queryFn: ({ signal }) => Api.deliveries(endpoint, id, signal),
+    // A sent delivery is pending until its receiver has answered.
+    refetchInterval: usePoll(4_000)
   })
+  const refresh = () => void query.refetch()
   return (
     <Loaded query={query}>
       {({ deliveries }) =>
@@ -136,6 +140,7 @@ const Deliveries = ({ endpoint, id }: { readonly endpoint: string; readonly id: 
                   <th scope="col" className="number">Attempts</th>
                   <th scope="col">Last answer</th>
                   <th scope="col">When</th>
+                  <th scope="col">Actions</th>
                 </tr>
               </thead>
               <tbody>
@@ -155,6 +160,17 @@ const Deliveries = ({ endpoint, id }: { readonly endpoint: string; readonly id: 
                           , next <Time at={one.nextAt} />
                         </>
                       )}
+                    </td>
+                    <td>
+                      <Confirm
+                        label="Resend"
+                        name={`Resend ${one.event}`}
+                        title="Send 1 webhook again?"
+                        body={`${one.url} gets the same request again, with the same webhook-id. A receiver that has already handled it can ignore it.`}
+                        verb="Send the webhook"
+                        action={() => Api.resendDelivery(endpoint, one.id)}
+                        onDone={refresh}
+                      />
                     </td>
                   </tr>
                 ))}
@@ -219,6 +235,11 @@ const Head = ({ endpoint, id, job, onChange }: {
 }) => {
   const session = useSession()
   const mayManage = permits(session, "manage", endpoint)
+  const client = useQueryClient()
+  const exported = async () => {
+    const { input } = await client.query(inputQuery(endpoint, id))
+    return `${JSON.stringify({ endpoint, ...job, input }, null, 2)}\n`
+  }
   const handle = jobsClient.endpoint(endpoint).job(id)
   const { data: pipeline } = useQuery({
     queryKey: ["definitions", endpoint, "page"],
@@ -237,6 +258,10 @@ const Head = ({ endpoint, id, job, onChange }: {
         {pipeline === undefined || pipeline.definitions.length === 0
           ? null
           : <Link to="/console/pipelines/$endpoint/$id" params={{ endpoint, id }} className="button">Graph of the run</Link>}
+        <Download name={`${id}.json`} type="application/json" text={exported}>Export</Download>
+        {permits(session, "submit", endpoint)
+          ? <Link to="/console/playground" search={{ endpoint, from: id }} className="button">Edit and run again</Link>
+          : null}
         {mayManage && !hasEnded(job.status)
           ? (
             <Confirm
@@ -332,7 +357,11 @@ const JobView = ({ endpoint, id }: { readonly endpoint: string; readonly id: str
               ? null
               : (
                 <Timeline
-                  bars={timelineOf({ ...explain, status: job.status, attempts: explain.attempts.made }, feed.lines, now)}
+                  bars={timelineOf(
+                    { ...explain, status: job.status, attempts: explain.attempts.made, waitParts: explain.wait?.parts },
+                    feed.lines,
+                    now
+                  )}
                 />
               )}
             <Progress feed={feed} />
@@ -342,7 +371,7 @@ const JobView = ({ endpoint, id }: { readonly endpoint: string; readonly id: str
               initial={job.error === undefined ? "Output" : "Logs"}
               tabs={[
                 { name: "Output", content: <Output job={job} feed={feed} /> },
-                { name: "Input", content: <Input endpoint={endpoint} id={id} mayRun={permits(session, "submit", endpoint)} /> },
+                { name: "Input", content: <Input endpoint={endpoint} id={id} /> },
                 { name: "Logs", count: feed.lines.length, content: <LogView lines={feed.lines} isLive={!isOver} /> },
                 ...(permits(session, "deploy")
                   ? [{ name: "Webhooks", content: <Deliveries endpoint={endpoint} id={id} /> }]

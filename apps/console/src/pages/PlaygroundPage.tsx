@@ -11,15 +11,20 @@ import { permits } from "../api/Permissions.ts"
 import { useSession } from "../api/useSession.ts"
 import { checkJson } from "../endpoints/JsonCheck.ts"
 import { playgroundOf } from "../endpoints/PlaygroundSearch.ts"
+import { relative, shortId } from "../format/Format.ts"
 import { Chunks } from "../jobs/Chunks.tsx"
 import { ErrorView } from "../jobs/ErrorView.tsx"
-import { hasEnded } from "../jobs/JobStates.ts"
+import { hasEnded, statusText } from "../jobs/JobStates.ts"
 import { LogView } from "../jobs/LogView.tsx"
 import { useJobFeed } from "../jobs/useJobFeed.ts"
+import { useNow } from "../live/Clock.ts"
 import { Loaded, Problem } from "../ui/Loaded.tsx"
 import { Snippet } from "../ui/Snippet.tsx"
 import { JobStatus } from "../ui/Status.tsx"
 import { Growing, Id, JsonView } from "../ui/Text.tsx"
+
+/** How many recent inputs can be chosen. */
+const RECENT = 10
 
 interface Run {
   readonly endpoint: string
@@ -83,6 +88,40 @@ const useInputOf = (endpoint: string, from: string) =>
     staleTime: Infinity
   })
 
+/** The newest jobs of the endpoint, whose inputs can be taken over. Keys without `jobs:read` see none. */
+const RecentInputs = ({ endpoint, from, onChoose }: {
+  readonly endpoint: string
+  readonly from: string
+  readonly onChoose: (id: string) => void
+}) => {
+  const field = useId()
+  const now = useNow()
+  const { data } = useQuery({
+    queryKey: ["recent", endpoint],
+    queryFn: ({ signal }) => Api.jobs(endpoint, RECENT, signal),
+    enabled: permits(useSession(), "read", endpoint),
+    staleTime: 10_000
+  })
+  const jobs = data?.requests ?? []
+  return jobs.length === 0 ? null : (
+    <>
+      <label htmlFor={field}>Input of a recent job</label>
+      <select
+        id={field}
+        value={jobs.some(({ id }) => id === from) ? from : ""}
+        onChange={(event) => onChoose(event.target.value)}
+      >
+        <option value="">Choose a job</option>
+        {jobs.map(({ createdAt, id, status }) => (
+          <option key={id} value={id}>
+            {`${shortId(id)}, ${statusText(status).word.toLowerCase()}, ${relative(createdAt, now)}`}
+          </option>
+        ))}
+      </select>
+    </>
+  )
+}
+
 const PlaygroundPage = () => {
   const { endpoint, from } = playgroundOf(useSearch({ strict: false }))
   const navigate = useNavigate()
@@ -138,6 +177,16 @@ const PlaygroundPage = () => {
                     {names.includes(chosen) ? null : <option value={chosen}>{chosen}</option>}
                     {names.map((name) => <option key={name} value={name}>{name}</option>)}
                   </select>
+                  <RecentInputs
+                    endpoint={chosen}
+                    from={from}
+                    onChoose={(id) =>
+                      void navigate({
+                        to: "/console/playground",
+                        search: { endpoint: chosen, ...(id === "" ? {} : { from: id }) },
+                        replace: true
+                      })}
+                  />
                   <label htmlFor={inputField}>Input</label>
                   {earlier.error === null ? null : <Problem error={earlier.error} onRetry={() => void earlier.refetch()} />}
                   <textarea

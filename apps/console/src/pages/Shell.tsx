@@ -2,7 +2,7 @@
  * The frame of all pages: login, navigation, and the state of the connection.
  */
 import { type QueryClient, useMutation, useQueryClient } from "@tanstack/react-query"
-import { Link, Outlet, useMatches } from "@tanstack/react-router"
+import { Link, Outlet, useMatches, useNavigate } from "@tanstack/react-router"
 import { lazy, type SubmitEvent, Suspense, useEffect, useId, useRef, useState } from "react"
 import * as Api from "../api/Api.ts"
 import { SessionContext, useSessionQuery } from "../api/useSession.ts"
@@ -11,6 +11,7 @@ import { Loading, Problem } from "../ui/Loaded.tsx"
 import { Code } from "../ui/Text.tsx"
 import { pages } from "./Registry.ts"
 import { usePaletteKey } from "./usePaletteKey.ts"
+import { useShortcuts } from "./useShortcuts.ts"
 
 const Palette = lazy(() => import("./Palette.tsx"))
 
@@ -109,7 +110,14 @@ const Navigation = ({ onSearch, session }: { readonly session: Api.Session; read
         ))}
       </nav>
       <div className="who">
-        <button type="button" className="button" title="Ctrl+K or Cmd+K" onClick={onSearch}>Go to…</button>
+        <button
+          type="button"
+          className="button"
+          title="Ctrl+K or Cmd+K. Other keys: / goes to the query, j and k to the rows, g h to Home, g j to Jobs, g e to Errors, g w to Workers"
+          onClick={onSearch}
+        >
+          Go to…
+        </button>
         <Live />
         <span className="muted" title={`Scopes: ${session.scopes.join(", ")}`}>{name}</span>
         <button type="button" className="button" onClick={() => mutate()}>Log out</button>
@@ -144,6 +152,7 @@ export const Shell = () => {
   const page = pages.find((one) => one.path === path || `${one.path}/` === path)
   const isLoggedIn = query.data != null
   const [isPaletteOpen, setPaletteOpen] = usePaletteKey()
+  useShortcuts(useNavigate(), isLoggedIn)
   useEffect(() => {
     if (isLoggedIn) document.title = `${page?.title ?? "Not found"} · Stint`
   }, [isLoggedIn, page])

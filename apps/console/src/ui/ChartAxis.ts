@@ -8,12 +8,9 @@ export interface Axis {
   readonly ticks: ReadonlyArray<number>
 }
 
-/** The approximate number of lines. */
-const LINES = 4
-
-/** Lines at round multiples of a unit, up to or above the largest value. `whole`: no fractions of the unit. */
-export const axisOf = (largest: number, unit = 1, whole = false): Axis => {
-  const rough = Math.max(largest, 0) / LINES / unit
+/** Lines at round multiples of a unit, up to or above the largest value. `whole`: no fractions of the unit. `lines`: about how many. */
+export const axisOf = (largest: number, unit = 1, whole = false, lines = 4): Axis => {
+  const rough = Math.max(largest, 0) / lines / unit
   const power = rough === 0 ? 1 : 10 ** Math.floor(Math.log10(rough))
   const factor = [1, 2, 5, 10].find((one) => one * power >= rough) ?? 10
   const distance = Math.max(factor * power, whole ? 1 : 0) * unit

@@ -2,6 +2,8 @@
  * A button that saves a text as a file.
  */
 
+import { useMutation } from "@tanstack/react-query"
+
 const save = (name: string, type: string, text: string) => {
   const address = URL.createObjectURL(new Blob([text], { type }))
   const link = document.createElement("a")
@@ -11,10 +13,25 @@ const save = (name: string, type: string, text: string) => {
   URL.revokeObjectURL(address)
 }
 
-/** The button. `text` is called when the button is clicked. */
+/** The button. `text` is called when the button is clicked. The button says when it failed. */
 export const Download = ({ children, name, text, type }: {
   readonly children: string
   readonly name: string
   readonly type: string
-  readonly text: () => string
-}) => <button type="button" className="button" onClick={() => save(name, type, text())}>{children}</button>
+  readonly text: () => string | Promise<string>
+}) => {
+  const { error, mutate } = useMutation({
+    mutationFn: async () => text(),
+    onSuccess: (found) => save(name, type, found)
+  })
+  return (
+    <button
+      type="button"
+      className={error === null ? "button" : "button danger"}
+      title={error === null ? undefined : `${error.message} Click to try again.`}
+      onClick={() => mutate()}
+    >
+      {error === null ? children : `${children} failed`}
+    </button>
+  )
+}

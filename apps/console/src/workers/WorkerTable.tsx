@@ -5,7 +5,7 @@ import type { WorkerOverview } from "@stint/contract/OverviewApi"
 import { Link } from "@tanstack/react-router"
 import { permits } from "../api/Permissions.ts"
 import { useSession } from "../api/useSession.ts"
-import { count, shortId } from "../format/Format.ts"
+import { absolute, bytes, count, shortId } from "../format/Format.ts"
 import { WorkerStateBadge } from "../ui/Status.tsx"
 import { Id, Time } from "../ui/Text.tsx"
 import { WorkerActions } from "./WorkerActions.tsx"
@@ -44,7 +44,7 @@ const Row = ({ hasActions, isOfMany, one: { endpoint, worker } }: {
   readonly hasActions: boolean
 }) => {
   const mayRead = permits(useSession(), "read", endpoint)
-  const { firstSeenAt, heartbeatAt, id, lastJob, lastSeenAt, release, results, state, version } = worker
+  const { firstSeenAt, heartbeatAt, id, lastJob, lastSeenAt, memoryBytes, release, results, state, version } = worker
   return (
     <tr>
       <th scope="row">
@@ -69,9 +69,13 @@ const Row = ({ hasActions, isOfMany, one: { endpoint, worker } }: {
       <td className="number" data-label="Results">{results === 0 ? <span className="zero">0</span> : count(results)}</td>
       <td className="number" data-label="Release">{release ?? <span className="zero">-</span>}</td>
       <td data-label="SDK" className="version" title={version}>{version ?? <span className="zero">-</span>}</td>
-      <td data-label="Heartbeat">{heartbeatAt === undefined ? <span className="zero">-</span> : <Time at={heartbeatAt} />}</td>
-      <td data-label="Last call">
-        <Time at={lastSeenAt} />
+      <td className="number" data-label="Memory">
+        {memoryBytes === undefined
+          ? <span className="zero" title="Its pool cannot measure it, or has not yet">unknown</span>
+          : bytes(memoryBytes)}
+      </td>
+      <td data-label="Heartbeat" title={`Last call ${absolute(lastSeenAt)}`}>
+        {heartbeatAt === undefined ? <span className="zero">-</span> : <Time at={heartbeatAt} />}
       </td>
       <td data-label="Since">
         <Time at={firstSeenAt} />
@@ -101,8 +105,8 @@ export const WorkerTable = ({ isOfMany = false, workers }: {
           <th scope="col" className="number">Results</th>
           <th scope="col" className="number">Release</th>
           <th scope="col">SDK</th>
+          <th scope="col" className="number" title="The worker and its children, measured every ten seconds">Memory</th>
           <th scope="col">Heartbeat</th>
-          <th scope="col">Last call</th>
           <th scope="col">Since</th>
           {hasActions ? <th scope="col">Actions</th> : null}
         </tr>

@@ -41,7 +41,7 @@ export interface Call {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly body?: string
-  /** The timeout of the whole response. Milliseconds. */
+  /** The timeout for the whole response. Milliseconds. */
   readonly timeout: number
 }
 

@@ -59,7 +59,7 @@ export type JobEvent<Chunk = Json> =
   /** The last event: the job in its terminal status. */
   | { readonly _tag: "End"; readonly position: string | undefined; readonly job: EndedJob }
 
-/** Which events to read. `stream` reads statuses and chunks only. */
+/** Which events to read. `stream` reads only statuses and chunks. */
 export interface SubscribeOptions {
   readonly operation: "stream" | "events"
   /** Read the events after this `position`. Default: all events. */

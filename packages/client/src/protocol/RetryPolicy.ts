@@ -1,5 +1,5 @@
 /**
- * Determines whether a failed call is sent again, and after which pause. Pure.
+ * Determines whether a failed call is sent again, and how long to pause first. Pure.
  *
  * ```
  *   failure                              sent again
@@ -11,7 +11,7 @@
  *
  * Repeatable calls: reads (`status`, `health`, waiting for a result, following events), `cancel`, and submissions with an idempotency key.
  * All other calls are sent once. A second submission without a key would create a second job (but if the response's headers have arrived,
- * they contain the job's id, and no second request is needed). When a response of `stream` is lost, its chunks are lost, too. A second
+ * they contain the job's id, and no second request is needed). When a `stream` response is lost, so are its chunks. A second
  * `retry` would fail because the job is no longer FAILED. A second `purge-queue` would remove jobs that were submitted in between.
  */
 import type { Reason } from "../CallError.ts"

@@ -138,7 +138,7 @@ export const AccessKey = Schema.Struct({
   /** The key's quotas, which apply in addition to the endpoints' limits. */
   limits: Schema.optionalKey(KeyLimits),
   /**
-   * The ids of the keys with which this key was created or rotated, and whose holders may therefore know its secret. Absent if only the
+   * The ids of the keys that created or rotated this key. Their holders may know its secret. Absent if only the
    * platform's own key was used.
    */
   issuedBy: Schema.optionalKey(Schema.Array(Schema.String))
@@ -210,8 +210,8 @@ export type KeyRevocation = typeof KeyRevocation.Type
 export const RevokedKey = Schema.Struct({
   ...AccessKey.fields,
   /**
-   * The keys that were created or rotated with this key, or with a key in this list, and that were ACTIVE before the call. Their status is
-   * that after the call.
+   * The keys that were created or rotated with this key, or with a key in this list, and that were ACTIVE before the call, with their status after
+   * it.
    */
   issued: Schema.Array(AccessKey)
 })

@@ -35,7 +35,7 @@ export const MAX_REPORT_BYTES = 1024 * 1024
 /** How long `changes` waits, in milliseconds. */
 export const CHANGES_WAIT_MILLIS = 3_000
 
-/** The name of an agent: 1 to 63 letters, digits, `.`, `-` or `_`, starting with a letter or a digit, as in a host name. */
+/** An agent's name: 1 to 63 letters, digits, `.`, `-` or `_`, starting with a letter or a digit, as in a host name. */
 export const AgentName = Schema.String.check(
   Schema.isPattern(/^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/, {
     message: "an agent's name is 1 to 63 letters, digits, ., - or _, and starts with a letter or a digit"
@@ -47,7 +47,7 @@ const Text = (maximum: number) => Schema.String.check(Schema.isMaxLength(maximum
 
 const Count = Schema.Natural
 
-/** What a machine has. */
+/** A machine's capacity. */
 export const AgentCapacity = Schema.Struct({
   /** The maximum number of workers. */
   workers: Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: MAX_AGENT_WORKERS })),
@@ -60,7 +60,7 @@ export type AgentCapacity = typeof AgentCapacity.Type
 /** The types of sources whose workers a machine can start. */
 const SupportedSources = Schema.Array(Schema.Literals(["handler", "command", "container"])).check(Schema.isMaxLength(3))
 
-const VolumeNames = Schema.Array(Text(256)).check(Schema.isMaxLength(100))
+const VolumeNames = Schema.Array(PrintableText.check(Schema.isMaxLength(256))).check(Schema.isMaxLength(100))
 
 /** Why a worker could not be started. `reason` is the reason of the pool's error; `subject` is the error's path, volume or source. */
 export const AgentStartFailure = Schema.Struct({
@@ -78,10 +78,10 @@ const AgentExit = Schema.Union([
   Schema.Struct({ _tag: Schema.tag("Lost"), reason: Text(4_096) })
 ])
 
-/** 300 processors for a year. Stores add the times of many workers up. */
+/** 300 processors for a year. Stores add up the times of many workers. */
 const MAX_CPU_MILLIS = 1e13
 
-/** What a worker occupies of its machine. */
+/** A worker's reservation on its machine. */
 const AgentReservation = Schema.Struct({
   gpus: Schema.Union([Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 64 })), Schema.Literal("all")]),
   cpus: Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 65_536 })),
@@ -99,11 +99,13 @@ export const AgentWorkerReport = Schema.Struct({
   exit: Schema.optionalKey(AgentExit),
   /** The CPU time so far, in milliseconds. */
   cpuMs: Schema.optionalKey(Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: MAX_CPU_MILLIS }))),
-  /** What it occupies of its machine, for a platform that has not started it. Absent if its endpoint sets no limits. */
+  /** The memory that it and its children occupy, if the agent's pool can measure it. */
+  memoryBytes: Schema.optionalKey(Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }))),
+  /** Its reservation, for a platform that has not started it. Absent if its endpoint sets no limits. */
   reserved: Schema.optionalKey(AgentReservation),
   /** The number of the first element of `lines`; lines are counted from 0 in each run of the agent. */
   from: Count,
-  /** What the worker has printed but the platform has not confirmed: `o` or `e` for stdout or stderr, then the line. */
+  /** The printed lines that the platform has not confirmed: `o` or `e` for stdout or stderr, then the line. */
   lines: Schema.Array(Schema.String),
   /** The number of lines that the worker has printed. */
   printed: Count
@@ -114,7 +116,7 @@ export type AgentWorkerReport = typeof AgentWorkerReport.Type
 export const AgentReport = Schema.Struct({
   protocol: Schema.Int,
   /** The version of the agent's package. */
-  version: Text(100),
+  version: PrintableText.check(Schema.isMaxLength(100)),
   /** Identifies the agent's data folder. */
   instance: PrintableText.check(Schema.isBetweenLength(1, 64)),
   /** Identifies the agent's process. */
@@ -128,7 +130,7 @@ export const AgentReport = Schema.Struct({
   capacity: AgentCapacity,
   supports: SupportedSources,
   volumes: VolumeNames,
-  /** The labels of the machine. Agents of earlier versions send none. */
+  /** The machine's labels. Agents of earlier versions send none. */
   labels: Labels.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   /** Whether an operator has drained this machine. The agent stores this. */
   isDrained: Schema.Boolean,
@@ -138,7 +140,7 @@ export const AgentReport = Schema.Struct({
 })
 export type AgentReport = typeof AgentReport.Type
 
-/** What to start. Its variables contain the values of secrets. */
+/** A worker to start. Its variables contain secret values. */
 export const AgentStart = Schema.Struct({
   endpoint: Endpoint,
   variables: Schema.Record(Schema.String, Schema.String),
@@ -146,19 +148,19 @@ export const AgentStart = Schema.Struct({
 })
 export type AgentStart = typeof AgentStart.Type
 
-/** What a worker should do, according to the platform. */
+/** The platform's order for a worker. */
 export const AgentOrder = Schema.Struct({
   id: WorkerId,
   /** `run`: it should run. `drain`: it should exit. `kill`: it must not run. `forget`: the platform knows that it has ended. */
   wish: Schema.Literals(["run", "drain", "kill", "forget"]),
-  /** The number of lines that the platform has taken. */
+  /** The number of lines that the platform has accepted. */
   taken: Count,
   /** Present until a report contains the worker. */
   start: Schema.optionalKey(AgentStart)
 })
 export type AgentOrder = typeof AgentOrder.Type
 
-/** The response to a report: everything that the platform wants. */
+/** The response to a report: all of the platform's orders. */
 export const AgentOrders = Schema.Struct({
   /** Identifies the process of the platform. */
   platform: Schema.String,
@@ -196,7 +198,7 @@ export const Agent = Schema.Struct({
   supports: SupportedSources,
   /** The names of its volumes. */
   volumes: VolumeNames,
-  /** The labels of its machine. */
+  /** Its machine's labels. */
   labels: Labels,
   /** The id of its key. */
   key: Schema.String,

@@ -24,7 +24,7 @@ export const Alert = Schema.Struct({
   kind: AlertKind,
   /** Absent for an alert that concerns the whole platform. */
   endpoint: Schema.optionalKey(Schema.String),
-  /** What is wrong, as one sentence. It contains the values at the time of the message. */
+  /** The problem, as one sentence. It contains the values at the time of the message. */
   summary: Schema.String,
   /** What to do. */
   action: Schema.String,
@@ -44,7 +44,7 @@ export const AlertMessage = Schema.Struct({
   resolvedAt: Schema.optionalKey(Schema.Int),
   /** A firing alert is repeated after this time. */
   repeatSeconds: Schema.Int,
-  /** The address of the platform. */
+  /** The platform's address. */
   platform: Schema.String
 })
 export type AlertMessage = typeof AlertMessage.Type

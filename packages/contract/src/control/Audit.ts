@@ -39,7 +39,7 @@ export type AuditResult = typeof AuditResult.Type
 /** The status of an operation whose caller disconnected before it ended. */
 export const CALLER_GONE = 499
 
-/** An audited operation. It never contains a key, the value of a secret, or the input of a job. */
+/** An audited operation. It never contains a key, the value of a secret, or a job's input. */
 export const AuditEntry = Schema.Struct({
   /** Increases with each entry. */
   id: Schema.Int,
@@ -47,7 +47,7 @@ export const AuditEntry = Schema.Struct({
   at: Schema.Int,
   /** The operation's name in the OpenAPI document: `keys.createKey`, `releases.rollback`, `jobs.cancel`. */
   action: Schema.String,
-  /** What it changed: `endpoint/hello`, `endpoint/hello/job/ID`, `key/ID`, `secret/NAME`, `model/OWNER/NAME`, or `platform`. */
+  /** The target of the operation: `endpoint/hello`, `endpoint/hello/job/ID`, `key/ID`, `secret/NAME`, `model/OWNER/NAME`, or `platform`. */
   target: Schema.String,
   /** The id of the key. `platform`: the platform's own key. `webhook`: no key, but the signature of a Git host's webhook. */
   key: Schema.String,
@@ -55,7 +55,7 @@ export const AuditEntry = Schema.Struct({
   name: Schema.String,
   /** Whether a program sent the key, or a user was logged in to the web console with it. */
   via: Schema.Literals(["api", "console"]),
-  /** The address that the request came from. Behind a proxy, that of the proxy. */
+  /** The address that the request came from. Behind a proxy, the proxy's address. */
   address: Schema.String,
   result: AuditResult,
   /** The HTTP status of the response. {@link CALLER_GONE}: the caller disconnected first. */

@@ -55,9 +55,8 @@ export class AuditApi extends HttpApiGroup.make("audit")
       error: [InvalidRequest, Unavailable]
     }).annotateMerge(operationDocs({
       summary: "List audited operations",
-      description:
-        "Lists who changed what, newest first: operations that succeeded, that a key did not permit, and that failed. Entries contain no keys, " +
-        "values of secrets or inputs. Pass the `cursor` of the response to read the next page, until it is null. Requires an admin key.",
+      description: "Lists who changed what, newest first: successful, refused and failed operations. Entries contain no keys, " +
+        "secret values or inputs. Pass the `cursor` of the response to read the next page, until it is null. Requires an admin key.",
       responses: {
         200: {
           entries: [{

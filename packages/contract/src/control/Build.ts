@@ -71,7 +71,7 @@ export const BuildSettings = Schema.Struct({
   secrets: Schema.optionalKey(Schema.Record(Name, SecretName)),
   /** The secret with the deploy key of an ssh address (a private key), or the token of an https address. */
   credential: Schema.optionalKey(SecretName),
-  /** The secret with which a Git host signs its webhooks. Default: webhooks are rejected. */
+  /** The secret that signs a Git host's webhooks. Default: webhooks are rejected. */
   webhookSecret: Schema.optionalKey(SecretName),
   /** Whether a push starts a build after the first successful build. Default: false; only a release does. */
   onPush: Schema.optionalKey(Schema.Boolean),
@@ -91,7 +91,7 @@ export const Build = Schema.Struct({
   createdAt: Schema.Int,
   startedAt: Schema.optionalKey(Schema.Int),
   endedAt: Schema.optionalKey(Schema.Int),
-  /** The key with which the build was started, or the Git host whose webhook started it. */
+  /** The key that started the build, or the Git host whose webhook did. */
   createdBy: Schema.String,
   /** `push` and `release`: a webhook started the build. */
   trigger: Schema.Literals(["manual", "push", "release"]),

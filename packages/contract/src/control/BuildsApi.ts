@@ -63,8 +63,8 @@ export class BuildsApi extends HttpApiGroup.make("builds")
     }).annotateMerge(operationDocs({
       summary: "Set build settings",
       description:
-        "Replaces the build settings of an endpoint, which need not exist yet: its first successful build creates it. Builds that have been " +
-        "started keep the settings that they were started with.",
+        "Replaces an endpoint's build settings. The endpoint need not exist yet: its first successful build creates it. Builds that have " +
+        "started keep their settings.",
       request: exampleSettings
     })),
     HttpApiEndpoint.get("listBuilds", "/endpoints/:endpoint/builds", {

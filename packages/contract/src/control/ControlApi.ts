@@ -78,7 +78,7 @@ export class ControlApi extends HttpApiGroup.make("control")
         worker: Schema.optionalKey(
           WorkerId.annotate({
             description:
-              "The worker's id. The key is then valid for this worker only. Default: the key that all workers of the endpoint share."
+              "The worker's id. The key is then valid only for this worker. Default: the key that all workers of the endpoint share."
           })
         )
       },

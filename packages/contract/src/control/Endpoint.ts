@@ -45,27 +45,44 @@ const ProcessVolume = Schema.Struct({
 /** A process has only one variable for the folder of a volume. */
 const ProcessVolumes = Schema.Array(ProcessVolume).check(Schema.isMaxLength(1))
 
+/** What one worker may use of its machine, with all its processes. */
+const limits = {
+  /** The CPU time that a worker may use, in CPUs. Default: no limit. */
+  cpus: Schema.optionalKey(Schema.Finite.check(Schema.isBetween({ minimum: 0.01, maximum: 4_096 }))),
+  /** The memory that a worker may use, in bytes, excluding swap. With a container's `/tmp`. Default: no limit. */
+  memoryBytes: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 8 * 1024 ** 2, maximum: 2 ** 50 }))),
+  /** The number of processes and threads of a worker. Default: 1,024 in a container, no limit otherwise. */
+  pids: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 8, maximum: 1_000_000 })))
+}
+
 /**
  * The program that the endpoint's workers run.
  *
  * - `handler`: a TypeScript or JavaScript file that calls `serverless.start`. The platform runs it with Node.
  * - `command`: any program that implements the worker protocol, for example a Python worker.
+ *   The limits of these two are enforced where the platform can create control groups (docs/operations/security.md#limits-of-processes).
  * - `container`: an image whose program implements the worker protocol. Docker or Podman runs it on the platform's machine
  *   (docs/operations/containers.md).
  * - `external`: the platform starts no workers. Operators start them with the variables of `stint worker-env`.
  */
 export const EndpointSource = Schema.Union([
-  Schema.Struct({ type: Schema.tag("handler"), file: Schema.NonEmptyString, volumes: Schema.optionalKey(ProcessVolumes) }),
+  Schema.Struct({
+    type: Schema.tag("handler"),
+    file: Schema.NonEmptyString,
+    ...limits,
+    volumes: Schema.optionalKey(ProcessVolumes)
+  }),
   Schema.Struct({
     type: Schema.tag("command"),
     command: Schema.NonEmptyArray(Schema.NonEmptyString),
     /** The folder of the program's files: relative paths refer to it. Default: the platform's working directory. */
     directory: Schema.optionalKey(Schema.NonEmptyString),
     /**
-     * The working directory that all workers share, relative to `directory`. Default: each worker has a folder of its own, with links to the
-     * entries of `directory`, which is removed with the worker.
+     * The working directory that all workers share, relative to `directory`. Default: a separate folder for each worker, with links to the entries
+     * of `directory`. It is removed with the worker.
      */
     cwd: Schema.optionalKey(Schema.NonEmptyString),
+    ...limits,
     volumes: Schema.optionalKey(ProcessVolumes)
   }),
   Schema.Struct({
@@ -76,12 +93,7 @@ export const EndpointSource = Schema.Union([
     ),
     /** The arguments of the image's ENTRYPOINT. Default: its CMD. */
     command: Schema.optionalKey(Schema.NonEmptyArray(Schema.String)),
-    /** The CPU time that a worker may use, in CPUs. Default: no limit. */
-    cpus: Schema.optionalKey(Schema.Finite.check(Schema.isBetween({ minimum: 0.01, maximum: 4_096 }))),
-    /** The memory that a worker may use, in bytes, including its `/tmp` and excluding swap. Default: no limit. */
-    memoryBytes: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 8 * 1024 ** 2, maximum: 2 ** 50 }))),
-    /** The number of processes and threads of a worker. Default: 1,024. */
-    pids: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 8, maximum: 1_000_000 }))),
+    ...limits,
     /** The number of GPUs that a worker receives, or `all`. Default: none. */
     gpus: Schema.optionalKey(Schema.Union([
       Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 64 })),
@@ -199,12 +211,12 @@ const MIN_FOREIGN_LEASE_MILLIS = 3_000
 /** How many jobs with the same key may run at the same time (docs/spec/endpoints.md#concurrency-keys). */
 const Concurrency = Schema.Struct({
   /**
-   * `input` or `input.PATH`: the value of the input is the job's key, for example `input.customer`. Any other text is the key of all jobs of
+   * `input` or `input.PATH`: the value of the input is the job's key, for example `input.customer`. Any other string is the key of all jobs of
    * the endpoint.
    */
   key: Schema.String.check(
     Schema.isPattern(/^(?!input\.?$|input\..*\.$|input\.(?:.*\.)?\.)[^\p{Cc}]{1,200}$|^input$/u, {
-      message: "Expected a path such as input.customer, or a text that is the key of all jobs"
+      message: "Expected a path such as input.customer, or a string that is the key of all jobs"
     })
   ),
   /** The maximum number of running jobs with the same key. */
@@ -267,7 +279,7 @@ export const EndpointSpec = Schema.Struct({
   /** The rate limit for each key, per kind of operation. Default: no limit. A key's own limit applies as well. */
   rateLimit: Schema.optionalKey(RateLimit),
   /**
-   * The model that the workers use. The platform downloads it once for all workers of its machine, and starts no worker before the download is
+   * The model that the workers use. The platform downloads it once for all workers on its machine, and starts no worker before the download is
    * complete. The workers receive `HF_HOME`, `HF_HUB_CACHE` and `HF_HUB_OFFLINE=1`, unless `env` sets them. Default: none.
    */
   model: Schema.optionalKey(ModelReference),

@@ -1,5 +1,5 @@
 /**
- * Models from a model hub, which the platform stores once for all workers of its machine (docs/operations/models.md).
+ * Models from a model hub, which the platform stores once for all workers on its machine (docs/operations/models.md).
  *
  * ```
  *   absent --prepare--> downloading --all files present and correct---> ready --least recently used, space is needed--> absent
@@ -91,7 +91,7 @@ export const ModelCache = Schema.Struct({
   hub: Schema.String,
   /** The size of everything in the folder. */
   bytes: Schema.Int,
-  /** The maximum size. Absent: limited by the disk only. */
+  /** The maximum size. Absent: limited only by the disk. */
   limitBytes: Schema.optionalKey(Schema.Int),
   models: Schema.Array(CachedModel),
   downloads: Schema.Array(ModelDownload)

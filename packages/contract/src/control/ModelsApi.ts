@@ -53,5 +53,5 @@ export class ModelsApi extends HttpApiGroup.make("models")
   )
   .middleware(ControlAuthorization)
   .prefix("/api/v1")
-  .annotateMerge(OpenApi.annotations({ title: "Models", description: "Manage the cache of models" }))
+  .annotateMerge(OpenApi.annotations({ title: "Models", description: "Manage the model cache" }))
 {}

@@ -28,7 +28,7 @@ export class ViewerAuthorization extends HttpApiMiddleware.Service<ViewerAuthori
   { security, error: [Unauthorized, Forbidden] }
 ) {}
 
-/** The state of a worker. `unhealthy`: it fails to start or does not work. `throttled`: there is no capacity for it. */
+/** A worker's state. `unhealthy`: it fails to start or does not work. `throttled`: there is no capacity for it. */
 const WorkerState = Schema.Literals(["initializing", "idle", "running", "draining", "unhealthy", "throttled"])
 
 const Count = Schema.Natural
@@ -93,8 +93,10 @@ export const WorkerOverview = Schema.Struct({
   lastJob: Schema.optionalKey(Schema.String),
   /** The release that it runs. Absent when it is unknown, and for an endpoint without releases. */
   release: Schema.optionalKey(Schema.Int),
-  /** The version of its SDK, as its heartbeats say. */
-  version: Schema.optionalKey(Schema.String)
+  /** The version of its SDK, according to its heartbeats. */
+  version: Schema.optionalKey(Schema.String),
+  /** The memory that it and its children occupied at the last measurement, every ten seconds. Absent when its pool cannot measure it. */
+  memoryBytes: Schema.optionalKey(Count)
 })
 export type WorkerOverview = typeof WorkerOverview.Type
 

@@ -1,5 +1,5 @@
 /**
- * The events of a platform, as one stream: `GET /api/v1/events` (docs/operations/alerts.md#follow-what-happens).
+ * A platform's events, as one stream: `GET /api/v1/events` (docs/operations/alerts.md#follow-what-happens).
  *
  * Events are never stored. The server keeps the newest ones in memory while there are readers, so that a reader whose connection was lost can
  * continue. A reader that is too slow or was disconnected for too long receives `missed` instead of the events that it missed.
@@ -29,7 +29,7 @@ const define = <Type extends string, Fields extends Schema.Struct.Fields>(type: 
 /** An event. `reason`: the first {@link MAX_REASON} characters. */
 export const PlatformEvent = Schema.Union([
   define("job.submitted", job),
-  /** Jobs of a batch, or jobs that a pipeline started. The events of their starts contain their ids. */
+  /** Jobs of a batch, or jobs that a pipeline started. Their start events contain their ids. */
   define("jobs.submitted", { endpoint: Schema.String, count: Schema.Int }),
   define("job.started", { ...job, worker: Schema.String, attempt: Schema.Int }),
   /** The attempt failed, the worker was lost, or a caller retried an ended job. */

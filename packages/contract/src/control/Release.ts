@@ -32,7 +32,7 @@ const Sha256 = Schema.String.check(Schema.isPattern(/^[0-9a-f]{64}$/))
 export const ReleaseCode = Schema.Struct({
   /** Identifies the code: the hash of the bundle's files. */
   hash: Sha256,
-  /** The handler's own source files, without those of installed packages. Paths are relative to the closest folder that contains all of them. */
+  /** The handler's own source files, without the files of installed packages. Paths are relative to the closest folder that contains all of them. */
   files: Schema.Array(Schema.Struct({ path: Schema.String, hash: Sha256 }))
 })
 export type ReleaseCode = typeof ReleaseCode.Type
@@ -47,7 +47,7 @@ export const Canary = Schema.Struct({
   minJobs: Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 100_000 })).pipe(
     Schema.withDecodingDefaultKey(Effect.succeed(50))
   ),
-  /** By how many percentage points its error rate may exceed that of the active release: 0 to 100. Default: 5. */
+  /** By how many percentage points its error rate may exceed the active release's: 0 to 100. Default: 5. */
   maxPoints: Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 100 })).pipe(
     Schema.withDecodingDefaultKey(Effect.succeed(5))
   )
@@ -66,7 +66,7 @@ export const Release = Schema.Struct({
   number: ReleaseNumber,
   /** Milliseconds since 1970, like all times here. */
   createdAt: Schema.Int,
-  /** The key with which the release was made, or `configuration`. */
+  /** The key that made the release, or `configuration`. */
   createdBy: Schema.String,
   message: Schema.optionalKey(ReleaseMessage),
   /** The endpoint's settings as they were deployed. */
@@ -116,7 +116,7 @@ export const CanaryStatus = Schema.Struct({
 })
 export type CanaryStatus = typeof CanaryStatus.Type
 
-/** What a deployment would change. */
+/** The changes that a deployment would make. */
 export const ReleasePreview = Schema.Struct({
   /** The number of the active or the rolling release. Absent for a new endpoint. */
   active: Schema.optionalKey(ReleaseNumber),

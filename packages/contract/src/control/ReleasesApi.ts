@@ -76,7 +76,8 @@ export class ReleasesApi extends HttpApiGroup.make("releases")
       error: [InvalidRequest, ...bodyErrors, Unavailable]
     }).annotate(Audited, false).annotateMerge(operationDocs({
       summary: "Preview a deployment",
-      description: "Returns what a deployment of these settings and of the handler's current code would change. Changes nothing.",
+      description:
+        "Returns the changes that deploying these settings and the handler's current code would make. Changes nothing.",
       request: exampleSpec
     })),
     HttpApiEndpoint.post("rollback", "/endpoints/:endpoint/rollback", {

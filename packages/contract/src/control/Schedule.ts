@@ -28,7 +28,7 @@ const withDefault = <S extends Schema.Constraint>(schema: S, value: S["Encoded"]
   Schema.withDecodingDefaultKey<S>(Effect.succeed(value))(schema)
 
 /**
- * What a firing does while the job of the previous firing has not ended.
+ * What a firing does while the previous firing's job has not ended.
  *
  * - `skip`: no job.
  * - `queue`: the job is submitted when the previous one has ended.
@@ -82,7 +82,7 @@ export type ScheduleSpec = typeof ScheduleSpec.Type
 
 /** The outcome of one firing. */
 export const ScheduleFiring = Schema.Struct({
-  /** The time of the schedule that the firing belongs to, without jitter. Milliseconds since 1970. */
+  /** The scheduled time of the firing, without jitter. Milliseconds since 1970. */
   scheduledFor: Schema.Int,
   /** When it was decided. Milliseconds since 1970. */
   at: Schema.Int,

@@ -36,7 +36,7 @@ export class SecretsApi extends HttpApiGroup.make("secrets")
       summary: "Set a secret",
       description:
         "Creates a secret or replaces its value, up to 64 KiB. The value is stored encrypted and never returned. Workers of the endpoints " +
-        "that use the secret are replaced when the value changed; running jobs finish first.",
+        "that use the secret are replaced when the value changes; running jobs finish first.",
       request: { value: "a-secret-value" }
     })),
     HttpApiEndpoint.delete("deleteSecret", "/secrets/:secret", {
@@ -62,7 +62,7 @@ export class SecretsApi extends HttpApiGroup.make("secrets")
     })
       .middleware(KeysAuthorization)
       .annotateMerge(operationDocs({
-        summary: "Rotate the key of the secrets",
+        summary: "Rotate the secrets key",
         description:
           "Encrypts all secrets with another key: a new one, if the platform generated its key, otherwise the first key of the operator's " +
           "file or variable. Workers are not replaced. Returns 409 when only the operator can provide another key. Requires an admin key."

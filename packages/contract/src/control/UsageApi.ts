@@ -12,7 +12,7 @@ import { operationDocs } from "../OpenApiOperation.ts"
 import { InvalidRequest, Unavailable } from "../Problem.ts"
 import { ViewerAuthorization } from "./OverviewApi.ts"
 
-/** What the rows are grouped by. */
+/** How the rows are grouped. */
 export const UsageBy = Schema.Literals(["endpoint", "release", "key"])
 export type UsageBy = typeof UsageBy.Type
 
@@ -91,13 +91,15 @@ export const UsageReport = Schema.Struct({
 export type UsageReport = typeof UsageReport.Type
 
 const UsageQuery = {
-  by: Schema.optionalKey(UsageBy.annotate({ description: "What to sum by. Default: endpoint." })),
+  by: Schema.optionalKey(UsageBy.annotate({ description: "How to group the sums. Default: endpoint." })),
   endpoint: Schema.optionalKey(
     Schema.String.check(Schema.isMaxLength(1_000)).annotate({ description: "Only this endpoint. It may have been removed." })
   ),
   from: Schema.optionalKey(timeText("From the hour (UTC) that contains this time. Default: 30 days before `to`.")),
   to: Schema.optionalKey(timeText("Only hours that begin before this time. Default: now.")),
-  step: Schema.optionalKey(UsageStep.annotate({ description: "The time of each row. Default: all, one row for the whole time." }))
+  step: Schema.optionalKey(
+    UsageStep.annotate({ description: "The time step of each row. Default: all, one row for the whole time." })
+  )
 }
 
 /** The operation. */

@@ -13,7 +13,7 @@ import * as Schema from "effect/Schema"
 import { MAX_SEARCH_LENGTH } from "./JobSearch.ts"
 
 /**
- * What happens to each job. `retry`: FAILED and TIMED_OUT jobs return to the queue under their ids. `cancel`: waiting and running jobs end. `rerun`:
+ * The action on each job. `retry`: FAILED and TIMED_OUT jobs return to the queue under their ids. `cancel`: waiting and running jobs end. `rerun`:
  * for each ended job, a new job with the same input is submitted.
  */
 export const BulkAction = Schema.Literals(["retry", "cancel", "rerun"])

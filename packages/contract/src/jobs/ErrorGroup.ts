@@ -53,7 +53,7 @@ export const ErrorGroup = Schema.Struct({
 })
 export type ErrorGroup = typeof ErrorGroup.Type
 
-/** A group with those of its last failed jobs that still exist, as they are now. */
+/** A group with its last failed jobs that still exist, in their current state. */
 export const ErrorGroupDetail = Schema.Struct({ ...ErrorGroup.fields, samples: Schema.Array(ListedJob) })
 export type ErrorGroupDetail = typeof ErrorGroupDetail.Type
 

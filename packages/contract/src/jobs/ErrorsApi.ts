@@ -78,7 +78,7 @@ export class ErrorsApi extends HttpApiGroup.make("errors")
       error: [EndpointNotFound, ErrorGroupNotFound, Forbidden, InvalidRequest, Unavailable]
     }).annotateMerge(operationDocs({
       summary: "Get an error group",
-      description: "Returns a group with those of its last failed jobs that still exist, as they are now."
+      description: "Returns a group with its last failed jobs that still exist, in their current state."
     })),
     HttpApiEndpoint.post("resolveError", "/errors/:endpoint/:fingerprint/resolve", {
       params,

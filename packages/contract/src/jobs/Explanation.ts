@@ -14,7 +14,7 @@ import { RunStep } from "../runs/RunSteps.ts"
  * | `scheduled` | its start time |
  * | `backoff` | the time of its next attempt |
  * | `concurrency` | the end of a job with the same concurrency key |
- * | `paused` | a change to a `workers.max` above 0, which an operator must make |
+ * | `paused` | an operator to set `workers.max` above 0 |
  * | `external` | an external worker, because the platform does not start workers for this endpoint |
  * | `failing` | a worker, but workers fail to start or crash |
  * | `throttled` | capacity for another worker |
@@ -63,13 +63,13 @@ export const WaitPart = Schema.Struct({
 })
 export type WaitPart = typeof WaitPart.Type
 
-/** What the last attempt's wait consisted of. */
+/** The parts of the last attempt's wait. */
 export const WaitBreakdown = Schema.Struct({
   /** The job's `delayTime`. */
   millis: Schema.Int,
   /** The parts in one sentence, such as `3 ms until its worker was requested, 640 ms for the worker to start, 19 ms to be taken`. */
   words: Schema.String,
-  /** In order; their sum is `millis`. Empty if the start of the worker is unknown. */
+  /** In order; their sum is `millis`. Empty if the worker's start is unknown. */
   parts: Schema.Array(WaitPart),
   /** True when the worker started in a standby process (`STINT_SPARE_WORKERS`). */
   standby: Schema.optionalKey(Schema.Boolean),

@@ -180,7 +180,7 @@ const WebhookUrl = Schema.String.check(
 /** The URL of a webhook in a request. */
 export const NewWebhookUrl = WebhookUrl.check(Schema.makeFilter((url) => isUrlText(url) || NO_URL_TEXT))
 
-/** A webhook with a choice of events. A Stint extension: RunPod accepts the URL only (docs/spec/webhooks.md#naming-a-receiver). */
+/** A webhook with a choice of events. A Stint extension: RunPod accepts only the URL (docs/spec/webhooks.md#naming-a-receiver). */
 export const Webhook = Schema.Struct({
   url: WebhookUrl,
   /** At most 16; duplicates count once. Default: `["completed"]`. */
@@ -193,7 +193,7 @@ export type Webhook = typeof Webhook.Type
 /** A webhook as a request names it: a URL that receives the ended job, or a webhook with a choice of events. */
 export const WebhookRequest = Schema.Union([WebhookUrl, Webhook])
 
-/** A webhook in its long form. A bare URL receives the `completed` event only. */
+/** A webhook in its long form. A bare URL receives only the `completed` event. */
 export const webhookOf = (webhook: typeof WebhookRequest.Type | undefined): Webhook | undefined =>
   typeof webhook === "string" ? { url: webhook, events: ["completed"] } : webhook
 

@@ -1,5 +1,5 @@
 /**
- * The events of a job: `GET /v2/{endpoint}/events/{id}`, as Server-Sent Events (docs/spec/streaming.md#job-events).
+ * A job's events: `GET /v2/{endpoint}/events/{id}`, as Server-Sent Events (docs/spec/streaming.md#job-events).
  *
  * ```
  *   retry: 1000                 a disconnected reader reconnects after one second

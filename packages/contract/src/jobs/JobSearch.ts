@@ -54,7 +54,7 @@ export interface JobSearch {
   readonly any: ReadonlyArray<SearchTerms>
 }
 
-/** What is wrong with a query, and where. `position` counts characters from 0. */
+/** An error in a query, and its position. `position` counts characters from 0. */
 export interface SearchProblem {
   readonly position: number
   readonly message: string
@@ -346,7 +346,7 @@ const readWord = (text: string, at: number): "OR" | "AND" | "NOT" | undefined =>
   return word === "OR" || word === "AND" || word === "NOT" ? word : undefined
 }
 
-/** Parses a query. An empty one matches all jobs. `maxLength`: the canonical text of a query may be longer than what its author wrote. */
+/** Parses a query. An empty one matches all jobs. `maxLength`: the canonical text of a query can be longer than its author's text. */
 export const parseSearch = (text: string, maxLength: number = MAX_SEARCH_LENGTH): ParsedSearch => {
   if (text.length > maxLength) {
     return problem(maxLength, `The query has ${text.length} characters.`, `Use at most ${maxLength}.`)

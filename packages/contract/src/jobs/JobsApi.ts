@@ -74,7 +74,7 @@ const submitErrors = [
 ] as const
 const jobErrors = [EndpointNotFound, JobNotFound, InvalidRequest, Unavailable] as const
 
-/** The header with the job's id, which is set on every response to a request that created a job. */
+/** The header with the job's id. Every response to a request that created a job has it. */
 export const JOB_ID_HEADER = "x-job-id"
 
 const ID = "0f8fad5b-d9cb-469f-a165-70867728950e"

@@ -65,7 +65,7 @@ export const restrictedTo = ({ any }: JobSearch, action: keyof typeof ACTIONABLE
   return left.length === 0 ? undefined : { any: left }
 }
 
-/** What {@link matchesSearch} compares. */
+/** The values that {@link matchesSearch} compares. */
 export interface SearchedJob {
   readonly endpoint: string
   readonly status: JobStatus

@@ -17,7 +17,7 @@ export interface NodeChange {
   readonly reason: string
 }
 
-/** What is compared. Workers of earlier versions send graphs without `input` and `parts`, which are then not compared. */
+/** The compared parts of a graph. Workers of earlier versions send graphs without `input` and `parts`, which are then not compared. */
 type Comparable = Pick<PipelineGraph, "nodes" | "input">
 
 /** The body of a branch's choice. */

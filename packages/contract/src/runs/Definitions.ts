@@ -26,7 +26,7 @@ export type DefinitionList = typeof DefinitionList.Type
 export const CompareDefinition = Schema.Struct({ graph: PipelineGraph })
 export type CompareDefinition = typeof CompareDefinition.Type
 
-/** What happens at a node of the definition that runs follow. */
+/** The effect on a node of the definition that runs follow. */
 export const ComparedNode = Schema.Struct({
   /** The definition that contains the node. */
   definition: DefinitionHash,

@@ -24,7 +24,7 @@ const BACKOFF = /~\d+~\d+$/
 
 /** The states of the nodes by their addresses, computed from the steps in order. Nodes that have not begun are absent. */
 export const nodeStates = (steps: Iterable<Pick<RunStep, "path" | "kind" | "state">>): ReadonlyMap<string, NodeState> => {
-  /** The state of the latest attempt of each path. */
+  /** The state of each path's latest attempt. */
   const paths = new Map<string, NodeState>()
   for (const { kind, path, state } of steps) {
     if (kind === "undo" || path.includes("~undo")) continue

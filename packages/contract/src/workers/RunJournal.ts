@@ -39,7 +39,7 @@ export type RunPath = typeof RunPath.Type
 export const isCompensation = (path: string): boolean => /~undo(?:~|$)/.test(path)
 
 /**
- * What an entry records.
+ * The kind of an entry.
  *
  * - `step`, `failed`: the output or the final failure of a node. They settle the path.
  * - `spawn`, `sleep`, `wait`: a child job, a timer, or a wait for an event. They open the path until the platform settles it.
@@ -97,7 +97,7 @@ export const WaitBody = Schema.Struct({
 /** The body of a `failed` record. */
 export const FailedBody = Schema.Struct({ error: Schema.String, attempts: Schema.optionalKey(Schema.Int) })
 
-/** The body of an `end` entry. That of a timer has no members. */
+/** The body of an `end` entry. A timer's body has no members. */
 export const EndBody = Schema.Struct({
   /** `TIMED_OUT` without `job`: a `wait` has timed out. */
   status: Schema.optionalKey(Schema.Literals(["COMPLETED", "FAILED", "CANCELLED", "TIMED_OUT"])),
@@ -173,7 +173,7 @@ export const RunFinish = Schema.Union([
   Schema.Struct({ output: Schema.optionalKey(Schema.Unknown) })
 ])
 
-/** What a worker writes to one run. */
+/** A worker's write to one run. */
 export const RunWrite = Schema.Struct({
   run: Schema.String,
   /** The attempt of the taken job. */
@@ -211,7 +211,7 @@ export const RunJournalRequest = Schema.Struct({
 })
 export type RunJournalRequest = typeof RunJournalRequest.Type
 
-/** What a run does: its nodes, or their compensations after a cancel. */
+/** The mode of a run: it runs its nodes or, after a cancel, their compensations. */
 export const RunPhase = Schema.Literals(["doing", "undoing"])
 export type RunPhase = typeof RunPhase.Type
 

@@ -1,5 +1,5 @@
 /**
- * The messages between workers and the platform, and the environment of a worker
+ * The messages between workers and the platform, and a worker's environment
  * (docs/spec/worker-protocol.md, docs/spec/environment.md#set-by-the-platform).
  *
  * ```

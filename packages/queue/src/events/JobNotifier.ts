@@ -305,6 +305,8 @@ export const make = (
       if (job === undefined || stops?.size === 0) pendingStops.delete(key)
     },
     confirmStops: (endpoint, worker, running) => {
+      // Called for each heartbeat, when there is almost always no signal at all.
+      if (pendingStops.size === 0) return
       const key = workerKey(endpoint, worker)
       const stops = pendingStops.get(key)
       if (stops === undefined) return

@@ -254,35 +254,45 @@ const make = Effect.gen(function*() {
 
   const queries = JobQueries.make({ store, followers, logs, get, now, isClosing: notifier.isClosing })
 
-  const submit = Effect.fnUntraced(function*(
-    submission: Submission
-  ): Effect.fn.Return<JobRecord, StoreError | IdempotencyConflict | EndpointGone | QuotaExceeded | BudgetReached> {
-    const { endpoint, idempotencyKey } = submission
-    const budget = budgets.reachedBy(endpoint.id, submission.owner ?? NO_OWNER)
-    if (budget !== undefined) return yield* new BudgetReached(budget)
-    const job = toJobRecord(submission, now())
-    // A job with a start time wakes workers when a timer makes it ready.
-    const isReady = job.notBefore === null
-    if (isReady) notifier.preWake(job.endpoint)
-    const inserted = yield* store.insert(job, submissionKey(submission), quotasOf(endpoint, submission.keyQuota))
+  /** What the caller of `submit` receives for the store's result. Wakes the waiters of a new job. */
+  const submitted = (
+    { endpoint, idempotencyKey }: Submission,
+    job: JobRecord,
+    inserted: InsertResult
+  ): Effect.Effect<JobRecord, IdempotencyConflict | EndpointGone | QuotaExceeded> => {
     switch (inserted._tag) {
       case "Inserted":
-        if (isReady) notifier.notifyEnqueued(job.endpoint, 1)
+        // A job with a start time wakes workers when a timer makes it ready.
+        if (job.notBefore === null) notifier.notifyEnqueued(job.endpoint, 1)
         if (events.isOpen()) events.publish({ type: "job.submitted", endpoint: job.endpoint, job: job.id })
-        return job
+        return Effect.succeed(job)
       case "Duplicate":
-        return inserted.job
+        return Effect.succeed(inserted.job)
       case "KeyConflict":
-        return yield* new IdempotencyConflict({ key: idempotencyKey ?? "", id: inserted.id })
+        return new IdempotencyConflict({ key: idempotencyKey ?? "", id: inserted.id })
       case "EndpointGone":
-        return yield* new EndpointGone({ endpoint: endpoint.id })
+        return new EndpointGone({ endpoint: endpoint.id })
       case "ScheduleChanged":
       case "BulkChanged":
-        return yield* Effect.die(new Error(`job ${job.id} was not submitted by a schedule or a bulk operation`))
+        return Effect.die(new Error(`job ${job.id} was not submitted by a schedule or a bulk operation`))
       case "QuotaExceeded":
-        return yield* new QuotaExceeded({ endpoint: endpoint.id, key: job.owner, ...inserted.quota })
+        return new QuotaExceeded({ endpoint: endpoint.id, key: job.owner, ...inserted.quota })
     }
-  }, Effect.uninterruptible)
+  }
+
+  // Without generators: see docs/decisions/0014-fast-path.md#few-steps.
+  const submit = (submission: Submission) =>
+    Effect.uninterruptible(Effect.suspend((): ReturnType<JobQueue["Service"]["submit"]> => {
+      const { endpoint, keyQuota, owner } = submission
+      const budget = budgets.reachedBy(endpoint.id, owner ?? NO_OWNER)
+      if (budget !== undefined) return new BudgetReached(budget)
+      const job = toJobRecord(submission, now())
+      if (job.notBefore === null) notifier.preWake(job.endpoint)
+      return Effect.flatMap(
+        store.insert(job, submissionKey(submission), quotasOf(endpoint, keyQuota)),
+        (inserted) => submitted(submission, job, inserted)
+      )
+    }))
 
   /** Stores a job, and what changes with it. */
   const insertWith = Effect.fnUntraced(function*(

@@ -5,6 +5,7 @@
  *   attempt ends (JobNotifier) --------> execution time, by the job's key    \
  *   worker is ready ... has ended -----> time of the worker and its GPUs      > sums in memory --every 10 s--> UsageStore.add
  *   CPU time that a pool reports ------> the difference from the last report /
+ *   memory that a pool reports --------> WorkerRegistry
  * ```
  *
  * An attempt only adds to a map in memory. A platform that is killed loses what it has counted since the last write: at most {@link INTERVAL_MILLIS}
@@ -33,8 +34,10 @@ export interface MeteredWorker {
   readonly endpoint: EndpointId
   readonly worker: string
   readonly gpus: number
-  /** Its CPU time so far; undefined when it is unknown. */
-  readonly cpuMillis: Effect.Effect<number | undefined>
+  /** Its CPU time so far and its memory; undefined when they are unknown. */
+  readonly resources: Effect.Effect<
+    { readonly cpuMillis: number | undefined; readonly memoryBytes: number | undefined } | undefined
+  >
   /** Whether an earlier process of the platform started the worker. */
   readonly isReady: boolean
 }
@@ -74,11 +77,11 @@ const TRIM_INTERVAL = "1 hour"
 /** The maximum number of records that one write removes. */
 const TRIM_LIMIT = 500
 
-/** How many workers are asked for their CPU time at once. */
-const CPU_CONCURRENCY = 8
+/** How many workers are measured at once. */
+const MEASURE_CONCURRENCY = 8
 
-/** How long the engines may take to report all CPU times. Missing ones are counted later. */
-const CPU_LIMIT = "5 seconds"
+/** How long the engines may take to report on all workers. Missing CPU time is counted later. */
+const MEASURE_LIMIT = "5 seconds"
 
 type Amounts = Omit<UsageRecord, keyof UsageKey>
 type Sum = { -readonly [Name in keyof UsageRecord]: UsageRecord[Name] }
@@ -159,10 +162,11 @@ const make = Effect.fnUntraced(function*({ interval = INTERVAL_MILLIS, keep, rec
     worker.countedAt = at
   }
 
-  const measureCpu = Effect.fnUntraced(function*(worker: Watched) {
-    const found = yield* worker.cpuMillis
-    if (found === undefined) return
-    const total = Math.floor(found)
+  const measureResources = Effect.fnUntraced(function*(worker: Watched) {
+    const found = yield* worker.resources
+    registry.measured(worker.endpoint, worker.worker, found?.memoryBytes)
+    if (found?.cpuMillis === undefined) return
+    const total = Math.floor(found.cpuMillis)
     const counted = worker.cpuMs ?? total
     // The time decreases when a child process outlives its parent.
     if (total > counted) sumOfWorker(worker, hourOf(now())).cpuMs += total - counted
@@ -182,8 +186,8 @@ const make = Effect.fnUntraced(function*({ interval = INTERVAL_MILLIS, keep, rec
 
   const one = Semaphore.makeUnsafe(1)
   const tick = Effect.gen(function*() {
-    yield* Effect.forEach([...workers], measureCpu, { concurrency: CPU_CONCURRENCY, discard: true }).pipe(
-      Effect.timeoutOption(CPU_LIMIT)
+    yield* Effect.forEach([...workers], measureResources, { concurrency: MEASURE_CONCURRENCY, discard: true }).pipe(
+      Effect.timeoutOption(MEASURE_LIMIT)
     )
     workers.forEach(measure)
     yield* outage.watch(flush)

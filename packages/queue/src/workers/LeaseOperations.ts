@@ -64,6 +64,8 @@ const TAKE_OVERRUN_MILLIS = 5_000
 
 const isJobId = Schema.is(JobId)
 
+const NO_LEASES: ReadonlyArray<number> = []
+
 /** After this time, a worker has either stopped an ended job or named it in a heartbeat. Milliseconds. */
 const STALE_STOP_MILLIS = 60_000
 
@@ -318,9 +320,8 @@ export const make = (
     // Only the wait is interruptible: a job claimed but not returned would be stuck until its lease expires.
   }, Effect.uninterruptible)
 
-  const heartbeat = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) {
-    yield* registry.touch(endpoint, worker)
-    notifier.confirmStops(endpoint, worker, jobs)
+  /** The durations of the leases that the heartbeat renewed. */
+  const renewNamed = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) {
     const leases: Array<number> = []
     for (const id of jobs) {
       const applied = yield* apply(endpoint, id, { _tag: "Heartbeat", now: now(), endpoint, worker })
@@ -330,8 +331,16 @@ export const make = (
         (applied.rejection.status === "COMPLETED" || applied.rejection.status === "FAILED") && applied.rejection.by === worker
       if (applied._tag === "Missing" || (applied._tag === "Rejected" && !endedByWorker)) notifier.stop(endpoint, worker, id)
     }
-    registry.renewed(endpoint, worker, leases, "heartbeat")
-  }, Effect.uninterruptible)
+    return leases
+  })
+
+  // Most heartbeats name no job: a thousand idle workers send a hundred each second. Such a heartbeat starts no iterator.
+  const heartbeat = (endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>): Effect.Effect<void, StoreError> =>
+    Effect.uninterruptible(Effect.flatMap(registry.touch(endpoint, worker), () => {
+      notifier.confirmStops(endpoint, worker, jobs)
+      const renewed = (leases: ReadonlyArray<number>) => registry.renewed(endpoint, worker, leases, "heartbeat")
+      return jobs.length === 0 ? Effect.succeed(renewed(NO_LEASES)) : Effect.map(renewNamed(endpoint, worker, jobs), renewed)
+    }))
 
   /** Maps the store's result to the outcome of a worker's write. */
   const toDelivery = Effect.fnUntraced(

@@ -22,70 +22,14 @@ import * as Option from "effect/Option"
 import { monotonicMillis } from "../ClockWatch.ts"
 import { PlatformEvents } from "../events/PlatformEvents.ts"
 import * as Canaries from "./Canaries.ts"
+import { type Entry, statusOf } from "./WorkerEntry.ts"
 import * as WorkerHints from "./WorkerHints.ts"
 import * as WorkerReports from "./WorkerReports.ts"
-import type { Leaving, WorkerState, WorkerStatus } from "./WorkerReports.ts"
+import type { Leaving, WorkerStatus } from "./WorkerReports.ts"
 import * as WorkerStarts from "./WorkerStarts.ts"
 
 export type { Leaving, WorkerState, WorkerStatus } from "./WorkerReports.ts"
 export type { WorkerStart } from "./WorkerStarts.ts"
-
-/** All times are monotonic, so that setting the wall clock affects no worker. `list` converts them to the current wall clock. */
-interface Entry {
-  readonly id: string
-  readonly endpoint: EndpointId
-  state: "initializing" | "ready" | "unhealthy" | "throttled"
-  /** When the worker began to drain and stopped receiving jobs; null when it is not draining. */
-  drainingSince: number | null
-  /** What an operator requested. Unlike a worker that leaves by itself, such a worker gets no jobs when it calls again later. */
-  leaving: Leaving | null
-  exitAnnounced: boolean
-  /**
-   * From this time on, the worker's next call renews its leases, because no heartbeat has renewed them. Null when the worker holds no jobs. 0 when it
-   * is unknown whether it holds jobs: the previous process of the platform may have leased some to it.
-   */
-  renewalDueAt: number | null
-  /** The time of the last heartbeat; null before the first. */
-  heartbeatAt: number | null
-  readonly jobs: Set<string>
-  /** The jobs of `jobs` that need a lease token. */
-  readonly tokenJobs: Set<string>
-  /** The attempt number of each job that the worker took recently, including ended jobs. */
-  attempts: Map<string, number>
-  /** The attempts before those. Two maps, because deleting the oldest entry of a full map at each take is slow. */
-  earlierAttempts: Map<string, number>
-  /** The job that the worker ran last, and when it was released. */
-  released: { readonly job: string; readonly at: number } | null
-  reason: string | null
-  retryAt: number | null
-  readonly firstSeenAt: number
-  lastSeenAt: number
-  idleSince: number | null
-  results: number
-  /** The number of its polls that the platform holds open. */
-  openPolls: number
-  /** When its last poll got a response. This does not count as a call, because a frozen worker's connection also receives the response. */
-  answeredAt: number
-  /** When its connection was closed during a poll; null when it has called since, or a poll has got a response. */
-  cutAt: number | null
-  /**
-   * Whether a pool started the worker and will report its removal. Other workers are removed when they no longer call: see
-   * {@link FORGET_AFTER_MILLIS}.
-   */
-  pooled: boolean
-  /** Whether a pool of an earlier platform process started the worker. */
-  adopted: boolean
-  /** Whether the connection to its machine was lost. It receives no more jobs, because nobody could stop it. */
-  lost: boolean
-  /** When a pool of this process started the worker; null for other workers. */
-  start: WorkerStarts.WorkerStart | null
-  /** The setup that the worker runs before it asks for a job; null before and after. */
-  setup: { readonly startedAt: number; readonly limitAt: number } | null
-  /** The release that it runs; undefined when it is unknown. */
-  release: number | undefined
-  /** The version of its SDK, as its heartbeats say; undefined before the first one. */
-  version: string | undefined
-}
 
 /**
  * A worker without a pool that calls again within this time after it announced its exit is still treated as exiting, because it may have
@@ -208,10 +152,14 @@ export class WorkerRegistry extends Context.Service<WorkerRegistry, {
   readonly labelled: (endpoint: EndpointId, worker: string, release: number) => void
   /** A heartbeat of the worker named the version of its SDK. Ignored for a worker that the registry does not know. */
   readonly versioned: (endpoint: EndpointId, worker: string, version: string) => void
+  /** The memory that the worker occupies; undefined when it is unknown. Ignored for a worker that the registry does not know. */
+  readonly measured: (endpoint: EndpointId, worker: string, memoryBytes: number | undefined) => void
   /** The release that the worker runs; undefined when it is unknown. */
   readonly releaseOf: (endpoint: EndpointId, worker: string) => number | undefined
   /** When a pool of this process started the worker, even after its exit; undefined if no longer remembered. */
   readonly startOf: (endpoint: EndpointId, worker: string) => Readonly<WorkerStarts.WorkerStart> | undefined
+  /** The remembered starts of workers by pools of this process, including workers that have exited. */
+  readonly starts: () => Iterable<WorkerStarts.EndpointStart>
   /** The shares and results of canaries. */
   readonly canaries: Canaries.Canaries
   /** When this registry was created. It does not know earlier starts. Milliseconds since 1970. */
@@ -249,13 +197,6 @@ const forgetIdle = (workers: Map<string, Entry>): void => {
 const MAX_VERSION = 100
 
 const NO_JOBS: ReadonlySet<string> = new Set()
-
-const stateOf = (entry: Entry): WorkerState => {
-  if (entry.state === "initializing" && entry.leaving !== null) return "draining"
-  if (entry.state !== "ready") return entry.state
-  if (entry.drainingSince !== null) return "draining"
-  return entry.jobs.size > 0 ? "running" : "idle"
-}
 
 const renewalDueAt = ({ heartbeatAt }: Entry, now: number, leaseMs: number): number =>
   now + leaseMs * (heartbeatAt !== null && now - heartbeatAt < leaseMs ? RENEWAL_SHARE_WITH_HEARTBEATS : RENEWAL_SHARE)
@@ -320,7 +261,8 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           start: null,
           setup: null,
           release: undefined,
-          version: undefined
+          version: undefined,
+          memoryBytes: undefined
         }
         if (lost.has(keyOf(endpoint, worker))) markLost(entry)
         forgetIdle(workers)
@@ -376,28 +318,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
         workers.delete(entry.id)
         publishEnd(entry)
       }
-      return [...workers.values()].map((entry) => ({
-        id: entry.id,
-        endpoint,
-        state: stateOf(entry),
-        jobs: [...entry.jobs],
-        reason: entry.reason,
-        retryAt: entry.retryAt,
-        firstSeenAt: Math.round(entry.firstSeenAt + offset),
-        lastSeenAt: Math.round(entry.lastSeenAt + offset),
-        idleSince: entry.idleSince === null ? null : Math.round(entry.idleSince + offset),
-        exitAnnounced: entry.exitAnnounced,
-        results: entry.results,
-        ...(entry.leaving === null ? {} : { leaving: entry.leaving }),
-        ...(entry.pooled ? { pooled: true as const } : {}),
-        ...(entry.heartbeatAt === null ? {} : { heartbeatAt: Math.round(entry.heartbeatAt + offset) }),
-        ...(entry.released === null ? {} : { lastJob: entry.released.job }),
-        ...(entry.release === undefined ? {} : { release: entry.release }),
-        ...(entry.version === undefined ? {} : { version: entry.version }),
-        ...(entry.setup === null ? {} : {
-          setup: { startedAt: Math.round(entry.setup.startedAt + offset), limitAt: Math.round(entry.setup.limitAt + offset) }
-        })
-      }))
+      return [...workers.values()].map((entry) => statusOf(entry, offset))
     }
 
     const release = (endpoint: EndpointId, worker: string, job: string): boolean => {
@@ -580,8 +501,13 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
         const entry = endpoints.get(endpoint)?.get(worker)
         if (entry !== undefined) entry.version = version.slice(0, MAX_VERSION)
       },
+      measured: (endpoint, worker, memoryBytes) => {
+        const entry = endpoints.get(endpoint)?.get(worker)
+        if (entry !== undefined) entry.memoryBytes = memoryBytes
+      },
       releaseOf: (endpoint, worker) => endpoints.get(endpoint)?.get(worker)?.release,
       startOf: starts.find,
+      starts: starts.all,
       canaries: Canaries.make(),
       createdAt,
       attemptOf: (endpoint, worker, job) => attemptIn(endpoints.get(endpoint)?.get(worker), job),

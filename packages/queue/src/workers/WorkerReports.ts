@@ -54,6 +54,8 @@ const WorkerStatus = Schema.Struct({
   release: Schema.optionalKey(Schema.Number),
   /** The version of its SDK, as its heartbeats say. */
   version: Schema.optionalKey(Schema.String),
+  /** The memory that it and its children occupy, if its pool can measure it. */
+  memoryBytes: Schema.optionalKey(Schema.Number),
   /** Present while the worker runs its setup. */
   setup: Schema.optionalKey(WorkerSetup)
 })
@@ -65,6 +67,8 @@ const decode = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Array(Wor
 
 /** The maximum number of workers in a report. Every node reads the reports of all others each second. */
 const MAX_REPORTED = 1_000
+
+const memoryOf = ({ memoryBytes }: WorkerStatus) => memoryBytes === undefined ? undefined : { memoryBytes }
 
 /** Merges the reports into one status per worker. A worker that calls several nodes runs the jobs from all of them. */
 export const merge = (all: ReadonlyArray<WorkerStatus>): ReadonlyArray<WorkerStatus> => {
@@ -80,6 +84,8 @@ export const merge = (all: ReadonlyArray<WorkerStatus>): ReadonlyArray<WorkerSta
     merged.set(one.id, {
       ...latest,
       ...(known.pooled === true || one.pooled === true ? { pooled: true as const } : {}),
+      // Only the node whose pool started it can measure it.
+      ...(latest.memoryBytes === undefined ? memoryOf(known) ?? memoryOf(one) : {}),
       jobs,
       state: latest.state === "idle" && jobs.length > 0 ? "running" : latest.state,
       idleSince: jobs.length > 0 ? null : latest.idleSince,

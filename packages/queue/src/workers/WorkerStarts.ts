@@ -24,21 +24,29 @@ export interface WorkerStart {
   readyAt: number | null
 }
 
+/** The start of an endpoint's worker. */
+export interface EndpointStart {
+  readonly endpoint: EndpointId
+  readonly start: Readonly<WorkerStart>
+}
+
 /** The number of workers whose start is remembered, even after their exit. About 200 bytes each. */
 export const REMEMBERED = 1_000
 
 export interface WorkerStarts {
   readonly requested: (endpoint: EndpointId, worker: string, at: number) => WorkerStart
+  /** All remembered starts. */
+  readonly all: () => Iterable<EndpointStart>
   readonly find: (endpoint: EndpointId, worker: string) => WorkerStart | undefined
 }
 
 export const make = (): WorkerStarts => {
-  const starts = new Map<string, WorkerStart>()
+  const starts = new Map<string, EndpointStart>()
   const keyOf = (endpoint: EndpointId, worker: string) => `${endpoint}/${worker}`
   return {
     requested: (endpoint, worker, at) => {
       const start: WorkerStart = { requestedAt: at, createdAt: null, calledAt: null, readyAt: null }
-      starts.set(keyOf(endpoint, worker), start)
+      starts.set(keyOf(endpoint, worker), { endpoint, start })
       if (starts.size > REMEMBERED) {
         for (const oldest of starts.keys()) {
           starts.delete(oldest)
@@ -47,6 +55,7 @@ export const make = (): WorkerStarts => {
       }
       return start
     },
-    find: (endpoint, worker) => starts.get(keyOf(endpoint, worker))
+    all: () => starts.values(),
+    find: (endpoint, worker) => starts.get(keyOf(endpoint, worker))?.start
   }
 }

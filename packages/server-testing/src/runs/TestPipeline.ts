@@ -30,6 +30,15 @@ export const make = Effect.gen(function*() {
     Effect.flatMap(post({ ...rest, runs: [{ run: id, attempt: 1, ...run }] }, name), expectJson(200, RunJournalResponse)).pipe(
       Effect.map(({ runs: [answer] }) => answer ?? expect.fail("no answer"))
     )
+  /** Sends the members of the run as JSON text, and returns the text of the response. */
+  const journalText = (members: string) =>
+    Effect.map(
+      worker.call(new URL(pipeline.path(`run-journal/${worker.id}`), worker.addresses.stop).href, {
+        method: "POST",
+        body: `{"runs": [{"run": "${id}", "attempt": 1, ${members}}]}`
+      }),
+      ({ text }) => text
+    )
   const start = () => journal({ start: { definition: HASH } }, { definitions: [{ hash: HASH, graph }] })
-  return { children, id, journal, pipeline, post, start, worker }
+  return { children, id, journal, journalText, pipeline, post, start, worker }
 })

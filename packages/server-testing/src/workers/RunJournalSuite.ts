@@ -117,6 +117,43 @@ export const runJournals = (it: ServerIt): void => {
       expect(yield* journal({ attempt: 2, after: 3 })).toMatchObject({ entries: [{ path: "cool", kind: "end" }] })
     }))
 
+  it.effect("run-journal: stores bodies, inputs and outputs as they were sent, whatever their size", () =>
+    Effect.gen(function*() {
+      const { children, id, journalText, pipeline, start } = yield* make
+      yield* start()
+      const many = `[${"0,".repeat(20_000)}18446744073709551615]`
+      const stamper = yield* children.worker()
+      const spawn =
+        `{"path": "stamp", "kind": "spawn", "body": {"endpoint": "${children.id}", "input": ${many}, "extra": ${many}}}`
+      const records = `[{"path": "write", "kind": "step", "body": ${many}}, ${spawn}]`
+      expect(yield* journalText(`"records": ${records}`)).toContain("\"n\":2")
+      expect(JSON.stringify((yield* stamper.next).input)).toHaveLength(many.length)
+      expect(yield* journalText("\"after\": 0")).toContain(`"path":"write","kind":"step","n":1`)
+      expect(yield* journalText("\"after\": 0")).toContain(`"body":${many}`)
+      expect(yield* journalText(`"finish": {"output": ${many}}`)).toContain("ended")
+      expect(JSON.stringify((yield* pipeline.status(id)).output)).toHaveLength(many.length)
+    }))
+
+  it.effect("run-journal: counts lists before it decodes their elements, and bounds what it parses", () =>
+    Effect.gen(function*() {
+      const { id, post } = yield* make
+      const numbers = Array.from({ length: 300_000 }, () => 1)
+      const objects = Array.from({ length: 1_000 }, () => ({ run: id, attempt: 1, start: numbers.slice(0, 9_000) }))
+      for (
+        const [body, wrong] of [
+          [{ runs: [], definitions: numbers }, "definitions"],
+          [{ runs: numbers }, "runs"],
+          [{ runs: [{ run: id, attempt: 1, records: numbers }] }, "runs[0].records"],
+          [{ runs: [], definitions: [{ hash: HASH, graph: { name: "a", nodes: numbers } }] }, "definitions[0].graph"],
+          [{ runs: objects.slice(0, 20) }, "runs["]
+        ] as const
+      ) {
+        const { detail } = yield* Effect.flatMap(post(body), expectProblem(400))
+        expect(detail).toContain(wrong)
+        expect(detail.length).toBeLessThan(2_000)
+      }
+    }))
+
   it.effect("run-journal: rejects a body that is not a journal with 400, and names the wrong value", () =>
     Effect.gen(function*() {
       const { id, post } = yield* make

@@ -195,13 +195,12 @@ export const layer = ({ adminDigest, workerSecret }: PlatformSecrets): Layer.Lay
       })
 
       return AccessKeys.of({
-        identify: (key) =>
-          Effect.suspend((): Effect.Effect<KeyLookup> => {
-            const text = Redacted.value(key)
-            if (isPlatformKey(text)) return Effect.succeed(platform)
-            const id = KeySecret.idIn(text)
-            return id === undefined ? Effect.succeed(unknown) : lookUpStoredKey(id, KeySecret.digestOf(text))
-          }),
+        identify: (key) => {
+          const text = Redacted.value(key)
+          if (isPlatformKey(text)) return Effect.succeed(platform)
+          const id = KeySecret.idIn(text)
+          return id === undefined ? Effect.succeed(unknown) : lookUpStoredKey(id, KeySecret.digestOf(text))
+        },
         identifyWorker: (endpoint, worker, key) => {
           const bytes = Buffer.from(Redacted.value(key))
           // Checks the endpoint's key first, because workers that use it have no cached keys of their own.

@@ -142,6 +142,13 @@ const makeIdentify = (rejectKey: RejectKey) =>
 
 type Identify = Effect.Success<ReturnType<typeof makeIdentify>>
 
+/** A caller's call behind its guard. The guards of frequent calls have no generators: see docs/decisions/0014-fast-path.md#few-steps. */
+type Guarded<A, E, R> = Effect.Effect<
+  A,
+  E | Unauthorized | Forbidden | EndpointNotFound | Unavailable | TooManyRequests,
+  R | HttpServerRequest.HttpServerRequest | Scope.Scope
+>
+
 const makeCaller = (rejectKey: RejectKey) =>
   Effect.gen(function*() {
     const keys = yield* AccessKeys
@@ -177,43 +184,37 @@ const makeCaller = (rejectKey: RejectKey) =>
         }
       )
 
-    return Effect.fnUntraced(function*<A, E, R>(
+    const wrongScope = (caller: Caller, id: string, operation: string, scope: JobsScope): Forbidden => {
+      // A key without any scope of the jobs API most likely belongs to another API.
+      const hasPart = caller.scopes.some((one) => one.startsWith("jobs:"))
+      const hint = `Use a key with the scope "${hasPart ? scope : "jobs"}" that is valid for the endpoint "${excerpt(id)}".`
+      return hasPart
+        ? AuthErrors.wrongScope(baseUrl, caller, `operation "${operation}"`, scope, hint)
+        : AuthErrors.wrongScope(baseUrl, caller, "jobs API", "jobs", hint)
+    }
+
+    return <A, E, R>(
       respond: (endpoint: Endpoint, caller: Caller) => Effect.Effect<A, E, R>,
       credential: Redacted.Redacted,
       id: string,
       operation: string,
       scope: JobsScope
-    ): Effect.fn.Return<
-      A,
-      E | Unauthorized | Forbidden | EndpointNotFound | Unavailable | TooManyRequests,
-      R | HttpServerRequest.HttpServerRequest | Scope.Scope
-    > {
-      const presented = yield* keys.identify(keyOf(credential))
-      if (presented._tag !== "Caller") {
-        return yield* rejectKey(
-          presented,
-          credential,
-          "jobs API",
-          "a key that is valid for this endpoint, or the platform's API key"
-        )
-      }
-      const { caller } = presented
-      if (!hasOne(caller, CALLER_SCOPES[scope])) {
-        // A key without any scope of the jobs API most likely belongs to another API.
-        const hasPart = caller.scopes.some((one) => one.startsWith("jobs:"))
-        const hint = `Use a key with the scope "${hasPart ? scope : "jobs"}" that is valid for the endpoint "${excerpt(id)}".`
-        return yield* hasPart
-          ? AuthErrors.wrongScope(baseUrl, caller, `operation "${operation}"`, scope, hint)
-          : AuthErrors.wrongScope(baseUrl, caller, "jobs API", "jobs", hint)
-      }
-      if (!allowsEndpoint(caller, id)) return yield* AuthErrors.wrongEndpoint(baseUrl, caller, id)
-      const endpoint = yield* findEndpoint(id, caller.endpoints === "all")
-      const limits = { endpoint: endpoint.rateLimit, key: caller.rateLimit }
-      if (operation === UNLIMITED || (limits.endpoint === undefined && limits.key === undefined)) {
-        return yield* respond(endpoint, caller)
-      }
-      return yield* limited(respond(endpoint, caller), caller, { key: caller.id, endpoint: id, operation }, limits)
-    })
+    ): Guarded<A, E, R> =>
+      Effect.flatMapEager(keys.identify(keyOf(credential)), (presented): Guarded<A, E, R> => {
+        if (presented._tag !== "Caller") {
+          const wanted = "a key that is valid for this endpoint, or the platform's API key"
+          return rejectKey(presented, credential, "jobs API", wanted)
+        }
+        const { caller } = presented
+        if (!hasOne(caller, CALLER_SCOPES[scope])) return Effect.fail(wrongScope(caller, id, operation, scope))
+        if (!allowsEndpoint(caller, id)) return Effect.fail(AuthErrors.wrongEndpoint(baseUrl, caller, id))
+        return Effect.flatMap(findEndpoint(id, caller.endpoints === "all"), (endpoint): Guarded<A, E, R> => {
+          const limits = { endpoint: endpoint.rateLimit, key: caller.rateLimit }
+          return operation === UNLIMITED || (limits.endpoint === undefined && limits.key === undefined)
+            ? respond(endpoint, caller)
+            : limited(respond(endpoint, caller), caller, { key: caller.id, endpoint: id, operation }, limits)
+        })
+      })
   })
 
 const makeOperator = (identify: Identify) =>
@@ -338,22 +339,21 @@ const makeWorker = (countFailure: Effect.Success<typeof makeCountFailure>) =>
       return AuthErrors.unknownKey(baseUrl, Redacted.value(credential), wanted)
     })
 
-    return Effect.fnUntraced(function*<A, E, R>(
+    return <A, E, R>(
       respond: (identity: WorkerIdentity) => Effect.Effect<A, E, R>,
       credential: Redacted.Redacted,
       endpoint: string,
       worker: string
-    ): Effect.fn.Return<A, E | Unauthorized | Forbidden | TooManyRequests, R | HttpServerRequest.HttpServerRequest> {
+    ): Effect.Effect<A, E | Unauthorized | Forbidden | TooManyRequests, R | HttpServerRequest.HttpServerRequest> => {
       const key = keyOf(credential)
       const identity = keys.hasWorkerKeyPrefix(key) ? keys.identifyWorker(endpoint, worker, key) : undefined
-      if (identity !== undefined) return yield* respond(identity)
-      const rejection = yield* Effect.tapError(
-        rejectionFor(credential, endpoint),
-        () => Effect.sleep(limits.refusalWaitMs)
+      if (identity !== undefined) return respond(identity)
+      return Effect.flatMap(
+        Effect.tapError(rejectionFor(credential, endpoint), () => Effect.sleep(limits.refusalWaitMs)),
+        (rejection): Effect.Effect<A, E | Unauthorized | Forbidden, R> =>
+          rejection === undefined ? respond("endpoint") : Effect.delay(Effect.fail(rejection), limits.refusalWaitMs)
       )
-      if (rejection === undefined) return yield* respond("endpoint")
-      return yield* Effect.delay(Effect.fail(rejection), limits.refusalWaitMs)
-    })
+    }
   })
 
 const make = Effect.gen(function*() {

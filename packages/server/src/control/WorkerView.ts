@@ -27,5 +27,6 @@ export const workerOf = (worker: WorkerStatus): WorkerOverview => ({
   results: worker.results,
   ...(worker.lastJob === undefined ? {} : { lastJob: worker.lastJob }),
   ...(worker.release === undefined ? {} : { release: worker.release }),
-  ...(worker.version === undefined ? {} : { version: worker.version })
+  ...(worker.version === undefined ? {} : { version: worker.version }),
+  ...(worker.memoryBytes === undefined ? {} : { memoryBytes: Math.round(worker.memoryBytes) })
 })

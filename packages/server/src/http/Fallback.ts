@@ -20,6 +20,7 @@ import { HttpApi, HttpApiError } from "effect/http-api"
 import { IncomingMessage } from "node:http"
 import * as OpenAiErrorResponse from "../openai/OpenAiErrorResponse.ts"
 import { DOCS_PATH, HOME_PATH, OPENAPI_PATH } from "../pages/Paths.ts"
+import { NOSNIFF } from "./JsonResponse.ts"
 import { excerpt, PROBLEM_CONTENT_TYPE, problemJson } from "./ProblemJson.ts"
 import { issuesOf } from "./RequestBody.ts"
 
@@ -134,8 +135,8 @@ const hostMissing = ({ url }: HttpServerRequest.HttpServerRequest) =>
     hint: "Send the platform's address in the header Host. HTTP libraries do so by themselves."
   })
 
-/** Browsers must not guess that a response with a caller's text is a page or a script. */
-const withNosniff = HttpServerResponse.setHeader("x-content-type-options", "nosniff")
+const withNosniff = (response: HttpServerResponse.HttpServerResponse): HttpServerResponse.HttpServerResponse =>
+  response.headers["x-content-type-options"] === undefined ? HttpServerResponse.setHeaders(response, NOSNIFF) : response
 
 /** Responds to requests that no operation has responded to, and adds the headers of every response. */
 export const layer = HttpRouter.middleware(

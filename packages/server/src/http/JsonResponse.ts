@@ -6,14 +6,23 @@ import * as Effect from "effect/Effect"
 import { HttpServerResponse } from "effect/http"
 import type * as Scope from "effect/Scope"
 
-const JSON_TEXT = { contentType: "application/json" } as const
+/**
+ * Browsers must not guess that a response with a caller's text is a page or a script. `Fallback` adds this header to every response without it, which
+ * copies the response. So the responses of frequent calls have it from the start.
+ */
+export const NOSNIFF: { readonly "x-content-type-options": string } = { "x-content-type-options": "nosniff" }
+
+const JSON_TEXT = { contentType: "application/json", headers: NOSNIFF } as const
 
 /** 200 with that JSON text. Existing workers require exactly this content type (docs/spec/worker-protocol.md#headers). */
 export const json = (
   text: string,
   headers?: Readonly<Record<string, string>>
 ): HttpServerResponse.HttpServerResponse =>
-  HttpServerResponse.text(text, headers === undefined ? JSON_TEXT : { ...JSON_TEXT, headers })
+  HttpServerResponse.text(
+    text,
+    headers === undefined ? JSON_TEXT : { contentType: "application/json", headers: { ...headers, ...NOSNIFF } }
+  )
 
 /** Reserves payload memory for a text until the request ends. */
 const reserve = (text: string): Effect.Effect<void, never, Scope.Scope> =>

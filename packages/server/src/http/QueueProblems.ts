@@ -198,7 +198,7 @@ const tooManyBytes = ({ endpoint, key, limit, scope, size, used }: QuotaExceeded
 
 /** For operations that can fail only when a store fails. */
 export const mapStoreErrors = <A, R>(effect: Effect.Effect<A, StoreError, R>): Effect.Effect<A, Unavailable, R> =>
-  Effect.catchTag(effect, "StoreError", unavailable)
+  Effect.catch(effect, unavailable)
 
 /** For operations that read or cancel one job. */
 export const mapLookupErrors = <A, R>(
@@ -235,18 +235,28 @@ export const budgetReached = ({ currency, id, limit, period, renewsAt, scope }: 
     renewsAt
   })
 
+type SubmitError = StoreError | IdempotencyConflict | EndpointGone | QuotaExceeded | QueueBudgetReached
+
+type SubmitProblem = Unavailable | EndpointNotFound | Conflict | BudgetReached | TooManyRequests | InsufficientStorage
+
+const submitProblem = (error: SubmitError): Effect.Effect<never, SubmitProblem> => {
+  switch (error._tag) {
+    case "StoreError":
+      return unavailable(error)
+    case "IdempotencyConflict":
+      return Effect.fail(idempotencyConflict(error))
+    case "EndpointGone":
+      return Effect.fail(endpointGone(error))
+    case "BudgetReached":
+      return Effect.fail(budgetReached(error))
+    case "QuotaExceeded":
+      return error.resource === "waitingJobs" ? tooManyWaiting(error) : tooManyBytes(error)
+  }
+}
+
 /** For submissions. */
-export const mapSubmitErrors = <A, R>(
-  effect: Effect.Effect<A, StoreError | IdempotencyConflict | EndpointGone | QuotaExceeded | QueueBudgetReached, R>
-): Effect.Effect<A, Unavailable | EndpointNotFound | Conflict | BudgetReached | TooManyRequests | InsufficientStorage, R> =>
-  Effect.catchTags(effect, {
-    StoreError: unavailable,
-    IdempotencyConflict: (error) => Effect.fail(idempotencyConflict(error)),
-    EndpointGone: (error) => Effect.fail(endpointGone(error)),
-    BudgetReached: (error) => Effect.fail(budgetReached(error)),
-    QuotaExceeded: (error): Effect.Effect<never, TooManyRequests | InsufficientStorage> =>
-      error.resource === "waitingJobs" ? tooManyWaiting(error) : tooManyBytes(error)
-  })
+export const mapSubmitErrors = <A, R>(effect: Effect.Effect<A, SubmitError, R>): Effect.Effect<A, SubmitProblem, R> =>
+  Effect.catch(effect, submitProblem)
 
 /** 400 for a list cursor that was not issued by the platform. */
 const invalidListCursor = ({ value }: Pick<InvalidCursor, "value">): InvalidRequest =>
@@ -281,20 +291,21 @@ export const mapListErrors = <A, R>(
  * Looks up the endpoint that a request names. `lists`: whether the error for an unknown endpoint names the others. Set it only for callers
  * whose key is valid for all endpoints.
  */
-export const endpointFinder = Effect.map(
-  EndpointStore,
-  (endpoints) =>
-    Effect.fnUntraced(function*(id: string, lists = false): Effect.fn.Return<Endpoint, EndpointNotFound | Unavailable> {
-      const endpoint = yield* mapStoreErrors(endpoints.get(id))
-      if (endpoint !== undefined) return endpoint
-      const known = lists ? (yield* mapStoreErrors(endpoints.list)).map((one) => one.id) : undefined
-      return yield* new EndpointNotFound(problemMembers(
-        `There is no endpoint "${excerpt(id)}" here.`,
-        known === undefined
-          ? "Check the URL, or ask the platform's operator: `stint endpoints list`."
-          : known.length === 0
-          ? "Create it: stint endpoints create NAME --handler FILE."
-          : `Endpoints here: ${known.slice(0, 20).join(", ")}. Create another with: stint endpoints create NAME --handler FILE.`
-      ))
-    })
-)
+export const endpointFinder = Effect.map(EndpointStore, (endpoints) => {
+  const missing = Effect.fnUntraced(function*(id: string, lists: boolean) {
+    const known = lists ? (yield* mapStoreErrors(endpoints.list)).map((one) => one.id) : undefined
+    return yield* new EndpointNotFound(problemMembers(
+      `There is no endpoint "${excerpt(id)}" here.`,
+      known === undefined
+        ? "Check the URL, or ask the platform's operator: `stint endpoints list`."
+        : known.length === 0
+        ? "Create it: stint endpoints create NAME --handler FILE."
+        : `Endpoints here: ${known.slice(0, 20).join(", ")}. Create another with: stint endpoints create NAME --handler FILE.`
+    ))
+  })
+  return (id: string, lists = false): Effect.Effect<Endpoint, EndpointNotFound | Unavailable> =>
+    Effect.flatMap(
+      mapStoreErrors(endpoints.get(id)),
+      (endpoint) => endpoint === undefined ? missing(id, lists) : Effect.succeed(endpoint)
+    )
+})

@@ -140,39 +140,41 @@ export const mayBeLarge = ({ headers }: HttpServerRequest.HttpServerRequest, byt
  * memory is reserved until the request ends, before the body is read or, when its size is unknown, as it arrives. When the memory is full,
  * the request fails with 503.
  */
-export const readText = Effect.fnUntraced(function*(
+export const readText = (
   request: HttpServerRequest.HttpServerRequest,
   limit: number,
   remedy: string
-): Effect.fn.Return<string, BodyError, Scope.Scope> {
+): Effect.Effect<string, BodyError, Scope.Scope> => {
   const { "content-encoding": header, "content-length": length } = request.headers
   const encoding = header === undefined ? undefined : encodingOf(header)
-  if (encoding === "other") return yield* unsupportedEncoding(header ?? "")
+  if (encoding === "other") return unsupportedEncoding(header ?? "")
   const declared = Number(length ?? 0)
-  if (declared > limit) return yield* tooLarge(limit, remedy)
-  const isSizeKnown = length !== undefined && encoding === undefined
-  if (isSizeKnown && declared >= BUDGET_THRESHOLD_BYTES) yield* admit(declared)
-  const options = isSizeKnown ? { limit } : { limit, encoding, admit: yield* admitWhileReading }
-  return yield* Effect.catch(readBodyText(request, options), (reason): Effect.Effect<never, BodyError> => {
-    switch (reason) {
-      case "large":
-        return Effect.fail(tooLarge(limit, remedy))
-      case "memory":
-        return memoryFull(BUDGET_THRESHOLD_BYTES)
-      case "encoding":
-        return Effect.fail(
-          new InvalidRequest(problemMembers(
-            `The body is not valid ${encoding}, although its content-encoding says so.`,
-            "Compress the whole body, or omit the header content-encoding."
-          ))
-        )
-      case "disconnected":
-        return Effect.fail(
-          new InvalidRequest(problemMembers("The connection closed before the end of the body.", "Send the request again."))
-        )
-    }
-  })
-})
+  if (declared > limit) return Effect.fail(tooLarge(limit, remedy))
+  const read = (options: ReadOptions) =>
+    Effect.catch(readBodyText(request, options), (reason): Effect.Effect<never, BodyError> => {
+      switch (reason) {
+        case "large":
+          return Effect.fail(tooLarge(limit, remedy))
+        case "memory":
+          return memoryFull(BUDGET_THRESHOLD_BYTES)
+        case "encoding":
+          return Effect.fail(
+            new InvalidRequest(problemMembers(
+              `The body is not valid ${encoding}, although its content-encoding says so.`,
+              "Compress the whole body, or omit the header content-encoding."
+            ))
+          )
+        case "disconnected":
+          return Effect.fail(
+            new InvalidRequest(problemMembers("The connection closed before the end of the body.", "Send the request again."))
+          )
+      }
+    })
+  if (length === undefined || encoding !== undefined) {
+    return Effect.flatMap(admitWhileReading, (admit) => read({ limit, encoding, admit }))
+  }
+  return declared < BUDGET_THRESHOLD_BYTES ? read({ limit }) : Effect.flatMap(admit(declared), () => read({ limit }))
+}
 
 /** A valid JSON body. */
 export interface JsonBody extends JsonScan {

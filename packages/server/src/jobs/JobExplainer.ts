@@ -21,6 +21,7 @@ import type { Explanation, RollState, WaitReason } from "@stint/contract/Explana
 import { isTerminal } from "@stint/contract/Job"
 import type { ModelState } from "@stint/models/Models"
 import { progressText } from "@stint/models/ProgressText"
+import { summaryOfExit } from "@stint/pool/WorkerExit"
 import type { WorkerState, WorkerStatus } from "@stint/queue/WorkerRegistry"
 import type { KeyUsage } from "@stint/store/ConcurrencyRule"
 import { isParked, isScheduled } from "@stint/store/JobMachine"
@@ -60,6 +61,9 @@ const count = (amount: number, one: string, many = `${one}s`): string => `${amou
 
 /** The first line, shortened to fit into a sentence, without a full stop. */
 const firstLine = (text: string): string => excerpt(text.split("\n", 1)[0] ?? "").replace(/\.$/, "")
+
+/** The same with what the worker printed last. */
+const summary = (reason: string): string => excerpt(summaryOfExit(reason)).replace(/\.$/, "")
 
 type WaitCause = Pick<Explanation, "reason" | "words" | "startAt" | "nextRetryAt" | "cause">
 
@@ -159,13 +163,16 @@ const waiting = (facts: ExplainInput): WaitCause => {
       `${line}, and the endpoint is paused: its workers.max is 0. Set workers.max to 1 or more to run the job.`
     )
   }
+  const [failed] = inState("throttled", "unhealthy")
   if (starting.length > 0) {
+    const before = failed?.state === "unhealthy" && failed.reason !== null ? failed.reason : undefined
     const since = Math.min(...starting.map(({ firstSeenAt }) => firstSeenAt))
     return waitCause(
       "starting",
       `${line}; ${count(starting.length, "worker is", "workers are")} starting, the oldest for ${span(now - since)}.${
         setupWords(starting, now)
-      }`
+      }${before === undefined ? "" : ` The last start failed: ${summary(before)}.`}`,
+      before === undefined ? {} : { cause: before }
     )
   }
   if (external) {
@@ -183,7 +190,6 @@ const waiting = (facts: ExplainInput): WaitCause => {
   }
   const forModel = job.lowPriority && busy === 0 ? undefined : waitingForModel(line, facts)
   if (forModel !== undefined) return forModel
-  const [failed] = inState("throttled", "unhealthy")
   if (failed !== undefined && failed.reason !== null) {
     const { reason, retryAt, state } = failed
     const later = retryAt !== null && retryAt > now
@@ -191,7 +197,7 @@ const waiting = (facts: ExplainInput): WaitCause => {
     return waitCause(
       state === "throttled" ? "throttled" : "failing",
       `${line}, and ${state === "throttled" ? "there is no capacity for a worker" : "workers fail to start"}: ${
-        firstLine(reason)
+        summary(reason)
       }. ${next}`,
       { cause: reason, ...(later ? { nextRetryAt: retryAt } : {}) }
     )
@@ -220,7 +226,7 @@ const rollWords = ({ reason = "no reason is stored", release, serving, state }: 
     case "canary":
       return `Release ${release} is a canary: its workers take a part of the jobs, and those of release ${serving} all others.`
     case "failed":
-      return `Release ${release} failed, so release ${serving} keeps serving: ${firstLine(reason)}.`
+      return `Release ${release} failed, so release ${serving} keeps serving: ${summary(reason)}.`
   }
 }
 

@@ -28,13 +28,15 @@ const make = Effect.gen(function*() {
 
   const jobIdHeader = (job: JobHead) => ({ [JOB_ID_HEADER]: job.id })
 
-  /** Stores the job and responds at once. */
-  const run = Effect.fnUntraced(
-    function*(endpoint: Endpoint, submitter: Submitter, request: HttpServerRequest.HttpServerRequest) {
-      const job = yield* mapSubmitErrors(queue.submit(yield* readSubmission(endpoint, submitter, request, sizes.run, "")))
-      return json(receiptJson(job), jobIdHeader(job))
-    }
-  )
+  /** Stores the job and responds at once. Without generators: see docs/decisions/0014-fast-path.md#few-steps. */
+  const run = (endpoint: Endpoint, submitter: Submitter, request: HttpServerRequest.HttpServerRequest) =>
+    Effect.map(
+      Effect.flatMap(
+        readSubmission(endpoint, submitter, request, sizes.run, ""),
+        (submission) => mapSubmitErrors(queue.submit(submission))
+      ),
+      (job) => json(receiptJson(job), jobIdHeader(job))
+    )
 
   /** Stores the job and responds with its result, or, if it has not ended after `wait`, with its state. */
   const runsync = Effect.fnUntraced(

@@ -5,7 +5,7 @@
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { EndpointId, JobId } from "@stint/contract/Ids"
-import { jsonNull, toJsonText } from "@stint/contract/Json"
+import { jsonNull, JsonText, toJsonText } from "@stint/contract/Json"
 import { InvalidRequest, problemMembers } from "@stint/contract/Problem"
 import {
   DEFAULT_RUN_MILLIS,
@@ -32,6 +32,7 @@ import { trackedJson } from "../http/JsonResponse.ts"
 import { Limits, remedyFor } from "../http/Limits.ts"
 import { mapStoreErrors } from "../http/QueueProblems.ts"
 import { decoder, readText, scanJson } from "../http/RequestBody.ts"
+import { BODY_SHAPES, type Cut, makeCut, PayloadText, REQUEST_SHAPE } from "./JournalBody.ts"
 
 const hint =
   "Send {\"runs\": [{\"run\": \"...\", \"attempt\": 1, \"records\": [{\"path\": \"list\", \"kind\": \"step\", \"body\": 1}]}]}."
@@ -58,7 +59,7 @@ const OUTPUTS_AT_ONCE = 8
 /** The maximum size of the entries in a response, including the outputs of children. A single entry may be larger. */
 const RESPONSE_CHARACTERS = 32 * 1024 * 1024
 
-const textOf = (body: unknown) => body === undefined ? jsonNull : toJsonText(body)
+const textOf = (body: unknown) => body instanceof PayloadText ? body.part.text : body === undefined ? jsonNull : toJsonText(body)
 
 /** A journal entry as the worker receives it. `output`: the output of the child that ended. */
 const entryJson = ({ at, body, kind, n, path }: RunEntry, output: string | undefined): string => {
@@ -76,19 +77,22 @@ const make = Effect.gen(function*() {
 
   const toRecord = Effect.fnUntraced(function*(
     { body, kind, path }: JournalRecord,
-    mask: (text: string) => string
+    mask: (text: string) => string,
+    cut: Cut
   ): Effect.fn.Return<RunRecordRequest, InvalidRequest> {
+    const read = (kind: keyof typeof BODY_SHAPES) =>
+      body instanceof PayloadText ? cut(body.part, BODY_SHAPES[kind]) : Effect.undefined
     switch (kind) {
       case "spawn": {
-        const { input, ...spawn } = yield* decodeSpawn(body)
+        const { input, ...spawn } = yield* Effect.flatMap(read(kind), decodeSpawn)
         return { kind, path, ...spawn, input: textOf(input) }
       }
       case "sleep":
-        return { kind, path, ...(yield* decodeSleep(body)) }
+        return { kind, path, ...(yield* Effect.flatMap(read(kind), decodeSleep)) }
       case "wait":
-        return { kind, path, ...(yield* decodeWait(body)) }
+        return { kind, path, ...(yield* Effect.flatMap(read(kind), decodeWait)) }
       case "failed": {
-        const { error, ...rest } = yield* decodeFailed(body)
+        const { error, ...rest } = yield* Effect.flatMap(read(kind), decodeFailed)
         return { kind, path, body: toJsonText({ error: mask(error), ...rest }) }
       }
       default:
@@ -100,13 +104,14 @@ const make = Effect.gen(function*() {
     { after, finish, park, records = [], start }: RunWrite,
     run: JobId,
     attempt: number,
-    mask: (text: string) => string
+    mask: (text: string) => string,
+    cut: Cut
   ): Effect.fn.Return<RunRequest, InvalidRequest> {
     return {
       run,
       attempt,
       after,
-      records: yield* Effect.forEach(records, (record) => toRecord(record, mask)),
+      records: yield* Effect.forEach(records, (record) => toRecord(record, mask, cut)),
       start: start === undefined
         ? undefined
         : { definition: start.definition, ttlMs: start.ttlMs ?? DEFAULT_RUN_MILLIS, undo: start.undo ?? false },
@@ -183,9 +188,10 @@ const make = Effect.gen(function*() {
     { endpoint, proof, worker }: { readonly endpoint: Endpoint; readonly worker: string; readonly proof: Proof }
   ) {
     const text = yield* readText(request, limits.resultBytes, remedy)
-    yield* scanJson(text, hint)
-    // Bodies of records are not decoded: the schema does not look into them.
-    const { definitions = [], runs: writes, waitMs = 0 } = yield* decodeRequest(JSON.parse(text))
+    const body = yield* scanJson(text, hint)
+    const cut = makeCut(hint)
+    const value = yield* cut({ text: JsonText.make(text), values: body.values }, REQUEST_SHAPE)
+    const { definitions = [], runs: writes, waitMs = 0 } = yield* decodeRequest(value)
     if (writes.reduce((count, { records = [] }) => count + records.length, 0) > MAX_JOURNAL_RECORDS) {
       return yield* new InvalidRequest(problemMembers(
         `The request has more than ${MAX_JOURNAL_RECORDS} records. Nothing was stored.`,
@@ -205,7 +211,7 @@ const make = Effect.gen(function*() {
     for (const [at, write] of writes.entries()) {
       const proven = isJobId(write.run) ? proof(write) : { cause: `There is no job "${write.run}".` }
       if ("cause" in proven || !isJobId(write.run)) answers.set(at, lostJson(write.run, "cause" in proven ? proven.cause : ""))
-      else requests.push({ at, request: yield* toRequest(write, write.run, proven.attempt, mask) })
+      else requests.push({ at, request: yield* toRequest(write, write.run, proven.attempt, mask, cut) })
     }
     const results = requests.length === 0
       ? []

@@ -8,8 +8,7 @@
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { JobId, MAX_WORKER_ID, WorkerId } from "@stint/contract/Ids"
 import { jsonNull } from "@stint/contract/Json"
-import type { JobNotFound } from "@stint/contract/Problem"
-import { Conflict, InvalidRequest, problemMembers } from "@stint/contract/Problem"
+import { Conflict, InvalidRequest, type JobNotFound, problemMembers, type Unavailable } from "@stint/contract/Problem"
 import {
   JobChunk,
   JobDone,
@@ -32,7 +31,7 @@ import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import { AccessKeys, type WorkerIdentity } from "../auth/AccessKeys.ts"
 import { discardBody } from "../http/BodyReader.ts"
-import { json, trackedJson } from "../http/JsonResponse.ts"
+import { json, NOSNIFF, trackedJson } from "../http/JsonResponse.ts"
 import type { JsonPart } from "../http/JsonScanner.ts"
 import { Limits, remedyFor } from "../http/Limits.ts"
 import { excerpt } from "../http/ProblemJson.ts"
@@ -84,11 +83,16 @@ const decodePing = decoder(Ping, pingHint)
 
 const isJobId = Schema.is(JobId)
 
-const isWorkerId = Schema.is(WorkerId)
+/** Most worker ids. The schema allows more characters, but its check costs more than the rest of the URL. */
+const PLAIN_WORKER_ID = /^[\w.-]{1,256}$/
 
-const noContent = HttpServerResponse.empty({ status: 204 })
+const isWorkerIdSchema = Schema.is(WorkerId)
+
+const isWorkerId = (text: string): boolean => PLAIN_WORKER_ID.test(text) || isWorkerIdSchema(text)
+
+const noContent = HttpServerResponse.empty({ status: 204, headers: NOSNIFF })
 /** Sets content-length, because otherwise Node sends an empty body with chunked encoding. */
-const accepted = HttpServerResponse.empty({ status: 200, headers: { "content-length": "0" } })
+const accepted = HttpServerResponse.empty({ status: 200, headers: { "content-length": "0", ...NOSNIFF } })
 
 /** Maximum number of jobs in one batch take. */
 const MAX_BATCH = 1_000
@@ -205,7 +209,7 @@ const make = Effect.gen(function*() {
   )
   const chunkRemedy = remedyFor("Yield smaller chunks.", "STINT_LIMIT_CHUNK", false, limits)
   const splitRemedy = remedyFor(
-    "Only a text is split into several chunks. Yield smaller values.",
+    "Only a string is split into several chunks. Yield smaller values.",
     "STINT_LIMIT_CHUNK",
     false,
     limits
@@ -405,32 +409,35 @@ const make = Effect.gen(function*() {
     })
   }
 
-  const recordPing = Effect.fnUntraced(function*(endpoint: Endpoint, worker: string, ping: Ping, identity: WorkerIdentity) {
+  const unhealthy = (endpoint: Endpoint, worker: string, ping: Ping) => {
+    const what = ping.check === SETUP_CHECK ? "its setup" : `fitness check ${ping.check ?? "(unnamed)"}`
+    const full = `${what} failed: ${ping.reason ?? "no reason given"}`
+    const reason = (secrets.maskOf(endpoint)?.(full) ?? full).slice(0, REASON_LENGTH)
+    return Effect.andThen(
+      Effect.logWarning(`Worker ${worker} of endpoint ${endpoint.id} is unhealthy: ${reason}.`),
+      registry.failing(endpoint.id, worker, "unhealthy", reason)
+    )
+  }
+
+  const recordPing = (
+    endpoint: Endpoint,
+    worker: string,
+    ping: Ping,
+    identity: WorkerIdentity
+  ): Effect.Effect<HttpServerResponse.HttpServerResponse, InvalidRequest | Unavailable> => {
     if (ping.runpod_version != null) registry.versioned(endpoint.id, worker, ping.runpod_version)
-    if (ping.status === "unhealthy") {
-      const what = ping.check === SETUP_CHECK ? "its setup" : `fitness check ${ping.check ?? "(unnamed)"}`
-      const full = `${what} failed: ${ping.reason ?? "no reason given"}`
-      const reason = (secrets.maskOf(endpoint)?.(full) ?? full).slice(0, REASON_LENGTH)
-      yield* Effect.logWarning(`Worker ${worker} of endpoint ${endpoint.id} is unhealthy: ${reason}.`)
-      yield* registry.failing(endpoint.id, worker, "unhealthy", reason)
-      return accepted
-    }
-    if (ping.status === "setup") {
-      yield* registry.settingUp(endpoint.id, worker, setupMillis(ping))
-      return accepted
-    }
+    if (ping.status === "unhealthy") return Effect.as(unhealthy(endpoint, worker, ping), accepted)
+    if (ping.status === "setup") return Effect.as(registry.settingUp(endpoint.id, worker, setupMillis(ping)), accepted)
     const named = pingJobs(ping)
     if (named.length > MAX_VALUES) {
       const message = `Expected at most ${MAX_VALUES} ids, got ${named.length}`
-      return yield* invalidValues([{ path: ["job_id"], message }], "Send the ids in several heartbeats.")
+      return Effect.fail(invalidValues([{ path: ["job_id"], message }], "Send the ids in several heartbeats."))
     }
     const jobs = provenJobs(endpoint, worker, named, ping, identity)
-    if (ping.status === "exiting") {
-      const kept = identity === "worker" ? [] : registry.tokenJobs(endpoint.id, worker)
-      yield* mapStoreErrors(queue.workerExiting(endpoint.id, worker, jobs, kept))
-    } else yield* mapStoreErrors(queue.heartbeat(endpoint.id, worker, jobs))
-    return accepted
-  })
+    if (ping.status !== "exiting") return Effect.as(mapStoreErrors(queue.heartbeat(endpoint.id, worker, jobs)), accepted)
+    const kept = identity === "worker" ? [] : registry.tokenJobs(endpoint.id, worker)
+    return Effect.as(mapStoreErrors(queue.workerExiting(endpoint.id, worker, jobs, kept)), accepted)
+  }
 
   const stop = Effect.fnUntraced(function*({ params, request }: WorkerCall) {
     const endpoint = yield* findEndpoint(params.endpoint)
@@ -443,12 +450,13 @@ const make = Effect.gen(function*() {
     return json(JSON.stringify({ jobsToStop: stopSignals }))
   }, Effect.uninterruptible)
 
-  const ping = Effect.fnUntraced(function*({ identity, params, request }: WorkerCall) {
+  const ping = ({ identity, params, request }: WorkerCall) => {
     const address = parseWorkerUrl(request.url)
-    const endpoint = yield* findEndpoint(params.endpoint)
-    const worker = yield* workerOf(address)
-    return yield* recordPing(endpoint, worker, pingOf(address), identity)
-  })
+    return Effect.flatMap(
+      findEndpoint(params.endpoint),
+      (endpoint) => Effect.flatMapEager(workerOf(address), (worker) => recordPing(endpoint, worker, pingOf(address), identity))
+    )
+  }
 
   const pingByPost = Effect.fnUntraced(function*({ identity, params, request }: WorkerCall) {
     const address = parseWorkerUrl(request.url)

@@ -40,6 +40,7 @@ export const auditStoreSuite = <E>(name: string, store: Layer.Layer<AuditStore, 
       Effect.gen(function*() {
         const store = yield* AuditStore
         assert.deepStrictEqual(yield* store.list({ limit: 10 }), [])
+        assert.deepStrictEqual(yield* store.list({ limit: 10, action: "a\0b", key: "a\0b" }), [])
         const first = yield* store.append("platform", entry({ name: "a \"name\"; ☃ --", address: "::1", via: "console" }))
         assert.deepStrictEqual(first, {
           ...entry({ name: "a \"name\"; ☃ --", address: "::1", via: "console" }),

@@ -48,6 +48,7 @@ export const endpointStoreSuite = <E>(name: string, store: Layer.Layer<EndpointS
         const store = yield* EndpointStore
         assert.strictEqual(yield* store.get("unknown"), undefined)
         assert.strictEqual(yield* store.get("constructor"), undefined)
+        assert.strictEqual(yield* store.get("a\0b"), undefined)
         assert.deepStrictEqual(yield* store.list, [])
       })
     )

@@ -181,6 +181,7 @@ export const outboxSuite = <E>(name: string, tested: Layer.Layer<JobStore | Webh
         assert.deepStrictEqual(yield* states(red), ["pending"])
         assert.strictEqual((yield* states(blue)).length, 4)
         assert.isUndefined(yield* outbox.get(red.endpoint.id, due[0]?.id ?? ""))
+        assert.isUndefined(yield* outbox.get(red.endpoint.id, "a\0b"))
       }))
 
     rule("delivers only the latest progress when no sender has claimed an earlier one", () =>

@@ -73,7 +73,10 @@ export const releaseStoreSuite = <E>(name: string, store: Layer.Layer<ReleaseSto
         assert.deepStrictEqual(yield* releases.get(id, 1), release)
         assert.deepStrictEqual(yield* releases.list(id, { limit: 10 }), [release])
         assert.deepStrictEqual(yield* current, { ...settings, createdAt: 7, release: 1 })
-        assert.strictEqual(yield* releases.get(id, 2), undefined)
+        for (const number of [2, 2 ** 31, Number.MAX_SAFE_INTEGER]) {
+          assert.strictEqual(yield* releases.get(id, number), undefined)
+          assert.deepStrictEqual(yield* releases.list(id, { limit: 10, before: number }), [release])
+        }
         assert.deepStrictEqual([...(yield* releases.codes)], [hash("a")])
       })
     )

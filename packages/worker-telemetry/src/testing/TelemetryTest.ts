@@ -35,7 +35,7 @@ const make = Effect.gen(function*() {
   if (OtelSdk.isRegistered()) {
     return yield* Effect.die(
       new Error(
-        "This process has already registered an OpenTelemetry SDK. TelemetryTest.layer records spans only with an SDK of its own; remove the other one."
+        "This process has already registered an OpenTelemetry SDK. TelemetryTest.layer records spans only with its own SDK; remove the other one."
       )
     )
   }

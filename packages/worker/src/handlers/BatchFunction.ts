@@ -44,7 +44,7 @@ export type BatchFunction<Input = unknown> = {
 const MAX_BATCH = 1_000
 const MAX_WAIT = 60_000
 
-/** What is wrong with the options; undefined for valid options. */
+/** The error in the options; undefined for valid options. */
 export const problemOf = ({ max, wait = 0 }: { readonly max: unknown; readonly wait?: unknown }): string | undefined => {
   if (typeof max !== "number" || !Number.isInteger(max) || max < 1 || max > MAX_BATCH) {
     return `batch.max must be a whole number from 1 to ${MAX_BATCH}, not ${String(max)}.`
@@ -221,7 +221,7 @@ const makeCollector = (fn: BatchFunction, { max, wait = 0 }: BatchOptions) => {
  * Makes a handler from a function that receives several jobs at once. The result rules (docs/spec/handler.md#returned-values) apply to each
  * element of the returned array.
  *
- * When the function throws, no job of the batch has a result. It is then called again for each job alone, so that only the jobs for which it throws
+ * When the function throws, no job in the batch has a result. It is then called again for each job alone, so that only the jobs for which it throws
  * again fail. The function may therefore receive a job twice.
  *
  * @throws TypeError when `max` or `wait` is out of range

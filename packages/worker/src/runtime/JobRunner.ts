@@ -164,7 +164,7 @@ const make = Effect.fnUntraced(function*<R, M extends ReadonlyArray<JobMiddlewar
     isFirst = false
     const steps = Effect.suspend(() => {
       entry.started = clock.currentTimeMillisUnsafe()
-      // A chunk without a number is split by the platform. The number of a rejected chunk is used again, because the numbers must not have gaps.
+      // A chunk without a number is split by the platform. The number of a rejected chunk is reused, because the numbers must not have gaps.
       const deliver: Emit = (chunk) =>
         Effect.map(delivery.deliverChunk(job, chunk, entry.chunks + 1), () => {
           entry.chunks++

@@ -17,7 +17,7 @@ export const LEVELS = ["NOTSET", "TRACE", "DEBUG", "INFO", "WARN", "ERROR"] as c
 /** A level, as a threshold. */
 export type Level = (typeof LEVELS)[number]
 
-/** The level of a line; `NOTSET` is a threshold only. */
+/** The level of a line; `NOTSET` is only a threshold. */
 export type LineLevel = Exclude<Level, "NOTSET">
 
 /** The threshold and the format of the log. */

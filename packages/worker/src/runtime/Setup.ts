@@ -47,7 +47,7 @@ export interface Setup<R, Needs> {
   readonly timeout?: Duration.Input | undefined
 }
 
-/** What a setup function receives. */
+/** The argument of a setup function. */
 export interface SetupContext {
   /** Aborted when the setup exceeds its limit, and when the worker is stopped during the setup. */
   readonly signal: AbortSignal

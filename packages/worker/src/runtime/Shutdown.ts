@@ -13,7 +13,7 @@ import * as Layer from "effect/Layer"
 export interface Reason {
   /** For the log line `Stopping: <reason>.`, such as "SIGTERM". */
   readonly reason: string
-  /** The exit code of the process. */
+  /** The process's exit code. */
   readonly exitCode: number
   /**
    * After this time the process exits without the jobs that are still running, and does not return them: one of them may have caused the

@@ -27,7 +27,7 @@ const truncateReason = (text: string) => {
   return text.slice(0, last >= 0xd800 && last <= 0xdbff ? MAX_REASON - 1 : MAX_REASON)
 }
 
-/** What a failed step threw: the original rejection of a promise, unless the step mapped it to its own error. */
+/** The error of a failed step: a promise's original rejection, unless the step mapped it to its own error. */
 export const thrownBy = (cause: Cause.Cause<unknown>): unknown => {
   const failure = Cause.squash(cause)
   return Cause.isUnknownError(failure) && failure.cause !== undefined ? failure.cause : failure
@@ -67,7 +67,7 @@ export const end = Effect.fnUntraced(function*(check: string, reason: string) {
     reason: truncateReason(reason)
   }).pipe(
     Effect.timeoutOption(REPORT_TIMEOUT),
-    Effect.catchCause((cause) => Effect.logDebug(`Sending the report of the failed check failed: ${reasonOf(cause)}.`))
+    Effect.catchCause((cause) => Effect.logDebug(`The report of the failed check could not be sent: ${reasonOf(cause)}.`))
   )
   return yield* exitProcess(1)
 })

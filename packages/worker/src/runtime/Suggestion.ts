@@ -1,4 +1,4 @@
 /**
- * The contract's suggestions, for plugins and the SDK, which depend on the worker only.
+ * The contract's suggestions, for plugins and the SDK, which depend only on the worker.
  */
 export { didYouMean } from "@stint/contract/Suggestion"

@@ -63,7 +63,7 @@ export interface Options<out Middleware extends ReadonlyArray<JobMiddleware.Any>
 /** Why a worker did not start. */
 export type StartError = WorkerConfig.WorkerConfigError | LocalMode.LocalModeError | LocalTestError | ConfigError
 
-/** The layers of a worker, from the last that is built to the first. */
+/** A worker's layers, in reverse build order. */
 const compose = <R, Middleware extends ReadonlyArray<JobMiddleware.Any>, Loaded, Needs>(
   handler: Runnable<R>,
   options: Options<Middleware>,
@@ -100,8 +100,8 @@ export const layer = <R, const Middleware extends ReadonlyArray<JobMiddleware.An
  * A worker for this handler, with a setup that runs once, after the fitness checks and before the first job. The handler may need the
  * services of the setup's layer.
  *
- * A layer that is provided to the worker is also built before the first job. Only as a setup does it have a time limit, report its failure to the
- * waiting jobs, and show its duration as a separate part of a cold start.
+ * A layer that is provided to the worker is also built before the first job. Only a setup has a time limit, reports its failure to the waiting jobs,
+ * and shows its duration as a separate part of a cold start.
  *
  * @example
  * ```ts
@@ -167,7 +167,7 @@ const onSignals = Effect.gen(function*() {
   }
 })
 
-/** Runs the worker until it has shut down completely. Returns the exit code of the process. */
+/** Runs the worker until it has shut down completely. Returns the process's exit code. */
 const program = <A, E>(worker: Layer.Layer<A, E, Services>): Effect.Effect<number, E, Services> =>
   Effect.scoped(Effect.gen(function*() {
     const { endpoint, identity, platform } = yield* WorkerConfig.WorkerConfig

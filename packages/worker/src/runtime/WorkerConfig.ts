@@ -119,7 +119,7 @@ export interface Settings {
   readonly flags: WorkerFlags.WorkerFlags
 }
 
-/** The settings of this worker. */
+/** This worker's settings. */
 export class WorkerConfig extends Context.Service<WorkerConfig, Settings>()("@stint/worker/WorkerConfig") {}
 
 interface Variable {

@@ -27,7 +27,7 @@ export interface Result<out Output = Schema.Json, out Chunk = Schema.Json, out F
   readonly error: string | undefined
   /** The declared failure; undefined for a job that completed or failed for another reason. */
   readonly failure: Failure | undefined
-  /** The chunks of the handler, in order. */
+  /** The handler's chunks, in order. */
   readonly chunks: ReadonlyArray<Chunk>
   /** Whether the handler requested a fresh worker. */
   readonly stopPod: boolean

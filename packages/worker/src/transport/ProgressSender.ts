@@ -23,7 +23,7 @@ export interface ProgressFailure {
   readonly message: string
 }
 
-/** What a sender needs from its thread. */
+/** The functions that a sender needs from its thread. */
 export interface ProgressHost {
   /** Milliseconds since any fixed time. */
   readonly now: () => number
@@ -135,7 +135,7 @@ export const makeProgressSender = (host: ProgressHost, interval: number): Progre
       const decision = this.decisionOf(status)
       if (decision === "stop") {
         this.stop()
-        host.log("DEBUG", `The worker sends no more progress of this job: ${message}.`)
+        host.log("DEBUG", `The worker sends no more progress for this job: ${message}.`)
         return
       }
       const longest = Math.min(this.maxBackoff, this.firstBackoff * 2 ** this.failures)

@@ -13,7 +13,7 @@ import type * as Scope from "effect/Scope"
 import type { MessagePort } from "node:worker_threads"
 import type { ProgressSender } from "./ProgressSender.ts"
 
-/** Where the progress of a job is sent. */
+/** Where a job's progress is sent. */
 export interface ProgressAddress {
   readonly url: string
   readonly headers: { readonly [name: string]: string }

@@ -202,7 +202,7 @@ const make = Effect.gen(function*() {
           ({ detail }) =>
             Effect.fail(
               new BodyRejected({
-                detail: `The platform refused a chunk of ${size(text)}: ${detail}. Only a text is split into several chunks; ` +
+                detail: `The platform refused a chunk of ${size(text)}: ${detail}. Only a string is split into several chunks; ` +
                   "yield smaller chunks."
               })
             )
