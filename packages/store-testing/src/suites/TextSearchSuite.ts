@@ -229,6 +229,21 @@ export const textSearchSuite = <E>(
         })
     )
 
+    rule("finds a job by the words of its output when it ended while it was indexed", () =>
+      Effect.gen(function*() {
+        const { endpoint, finish, submit, takeOne } = yield* Scenario.make()
+        const { step } = yield* TextIndex
+        yield* indexAll
+        for (let n = 0; n < 20; n++) {
+          yield* submit({ input: toJsonText("red") })
+          const job = yield* takeOne("ann")
+          const both = [step, finish(job, "blue")]
+          yield* Effect.all(n % 2 === 0 ? both : both.toReversed(), { concurrency: "unbounded", discard: true })
+        }
+        yield* indexAll
+        assert.lengthOf((yield* findAll("output:blue", [endpoint.id])).found, 20)
+      }))
+
     rule(
       "finds what a comparison of all jobs finds, while jobs are submitted, end, are retried, are removed and are indexed",
       () =>
