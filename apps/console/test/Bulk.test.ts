@@ -68,6 +68,7 @@ describe("the filters", () => {
       expect(undrawnText(searchOf(text)), text).toBe("")
     }
     expect(undrawnText(searchOf("endpoint:a tag:x -status:completed since:2h"))).toBe("tag:x -status:completed")
+    expect(undrawnText(searchOf("endpoint:a text:shoes input:\"red hat\""))).toBe("input:\"red hat\" text:shoes")
     expect(undrawnText(searchOf("endpoint:a endpoint:b since:2026-11-22"))).toBe("endpoint:a endpoint:b since:2026-11-22")
     expect(drawnTerms(searchOf("status:failed OR tag:x"))).toBeUndefined()
     expect(undrawnText(searchOf("status:failed OR tag:x"))).toBe("status:failed OR tag:x")
@@ -82,7 +83,7 @@ describe("the filters", () => {
   })
 
   it("know queries for which the platform compares jobs one by one", () => {
-    for (const text of ["error:x", "-error:x", "-tag:x", "status:failed OR worker:w"]) {
+    for (const text of ["error:x", "-error:x", "-tag:x", "status:failed OR worker:w", "input:shoes", "-text:shoes"]) {
       expect(isScan(searchOf(text)), text).toBe(true)
     }
     for (const text of ["", "tag:x", "-status:completed", "status:failed OR tag:x"]) {

@@ -1,10 +1,12 @@
 /**
- * Stint's queue over SQLite, embedded: concurrent callers, and one worker that takes one job per free lane, like the worker runtime.
+ * Stint's queue over SQLite, embedded: concurrent callers, and one worker that takes one job per free lane, like the worker runtime. The first argument
+ * is the durability class; with `indexed` as the second, the words of jobs are indexed.
  */
 import { Endpoint } from "@stint/contract/Endpoint"
 import { JobId } from "@stint/contract/Ids"
 import { toJsonText } from "@stint/contract/Json"
 import * as JobQueue from "@stint/queue/JobQueue"
+import * as TextIndexer from "@stint/queue/TextIndexer"
 import * as UsageMeter from "@stint/queue/UsageMeter"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import * as Sqlite from "@stint/store-sqlite"
@@ -29,6 +31,7 @@ const runtime = ManagedRuntime.make(
     // As in the platform, each attempt is counted for billing.
     Layer.provide(UsageMeter.layer()),
     Layer.provide(WorkerRegistry.layer),
+    Layer.merge(process.argv[3] === "indexed" ? TextIndexer.layer() : Layer.empty),
     Layer.provide([Sqlite.SqliteJobStore.layer, Sqlite.SqliteUsageStore.layer]),
     Layer.provideMerge(
       Sqlite.SqliteDatabase.layer({ file: join(folder, "jobs.db"), durability: process.argv[2] === "D1" ? "D1" : "D2" })

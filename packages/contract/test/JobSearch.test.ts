@@ -24,6 +24,8 @@ const value = fc.oneof(
   fc.string({ minLength: 1, maxLength: 20 }),
   fc.string({ unit: fc.constantFrom("\"", "\\", " ", "a", ":", "\n"), minLength: 1, maxLength: 12 })
 )
+/** Values with at least one word. */
+const words = fc.tuple(value, fc.constantFrom("ada", "Ünï9", "a b", "ab*")).map((parts) => parts.join(" "))
 const some = <A>(one: fc.Arbitrary<A>) => fc.uniqueArray(one, { maxLength: 3 })
 const time = fc.oneof(
   fc.record({ ago: fc.integer({ min: 0, max: 10_000 * 86_400_000 }) }),
@@ -38,11 +40,27 @@ const values = {
   worker: some(value),
   batch: some(value),
   error: some(value),
-  "error-group": some(value)
+  "error-group": some(value),
+  input: some(words),
+  output: some(words),
+  text: some(words)
 }
 
 const terms: fc.Arbitrary<SearchTerms> = fc.record({ ...values, not: fc.record(values), since: time, before: time }, {
-  requiredKeys: ["endpoint", "status", "release", "tag", "worker", "batch", "error", "error-group", "not"]
+  requiredKeys: [
+    "endpoint",
+    "status",
+    "release",
+    "tag",
+    "worker",
+    "batch",
+    "error",
+    "error-group",
+    "input",
+    "output",
+    "text",
+    "not"
+  ]
 })
 
 const search: fc.Arbitrary<JobSearch> = fc.oneof(
@@ -162,7 +180,10 @@ describe("the text query of jobs", () => {
   })
 
   it("names the position of a mistake and what to write instead", () => {
-    expect(problemOf("status:failed memory")).toMatchObject({ position: 14, hint: expect.stringContaining("error:memory") })
+    expect(problemOf("status:failed memory")).toMatchObject({ position: 14, hint: expect.stringContaining("text:memory") })
+    expect(problemOf("status:failed -text:-")).toMatchObject({ position: 20, message: "- has no letters or digits." })
+    expect(problemOf("status:failed input:\"...\"")).toMatchObject({ position: 20 })
+    expect(problemOf("output:a*")).toMatchObject({ position: 7, hint: expect.stringContaining("at least 2 characters") })
     expect(problemOf("stats:failed")).toMatchObject({ position: 0, message: expect.stringContaining("Did you mean \"status\"?") })
     expect(problemOf("tag:a status:faild")).toMatchObject({
       position: 13,

@@ -36,6 +36,7 @@ import { constraintOf, type Query } from "./Connection.ts"
 import { fromAllStateTables, REPORT, type StateRow, toReport, toStateRow, TRACE } from "./JobColumns.ts"
 import { chunkAttempt, type Entry, isFamily } from "./JobEntry.ts"
 import { listJobs } from "./JobLists.ts"
+import { textsOf } from "./JobTexts.ts"
 import * as JobTimers from "./JobTimers.ts"
 import * as PostgresBatches from "./PostgresBatches.ts"
 import { lockNext, putStep } from "./PostgresBulkStore.ts"
@@ -346,6 +347,7 @@ const make = Effect.gen(function*() {
         return { job, chunks, from: start + 1, more: start + chunks.length < job.chunks }
       }),
     list: (endpoint, query) => db.read("list", (run) => listJobs(run, endpoint, query)),
+    texts: (endpoint, ids) => db.read("texts", (query) => textsOf(query, endpoint, ids)),
     ahead: (endpoint, id, limit) =>
       db.read("ahead", async (query): Promise<Ahead | undefined> => {
         const [row] = await query(

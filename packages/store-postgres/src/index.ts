@@ -17,6 +17,7 @@ import type { ScheduleStore } from "@stint/store/ScheduleStore"
 import type { SecretStore } from "@stint/store/SecretStore"
 import type { SharedSettings } from "@stint/store/SharedSettings"
 import type { StoreError } from "@stint/store/StoreError"
+import * as TextIndex from "@stint/store/TextIndex"
 import type { UsageStore } from "@stint/store/UsageStore"
 import type { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
 import type { WebhookSecretStore } from "@stint/store/WebhookSecretStore"
@@ -73,6 +74,7 @@ export const layer = (
   | BulkStore
   | BuildStore
   | ErrorGroupStore
+  | TextIndex.TextIndex
   | RunStore
   | AuditStore
   | UsageStore
@@ -90,6 +92,7 @@ export const layer = (
 > =>
   Layer.mergeAll(
     PostgresJobStore.layer,
+    TextIndex.layerNone,
     PostgresJobLogStore.layer,
     PostgresEndpointStore.layer,
     PostgresKeyStore.layer,

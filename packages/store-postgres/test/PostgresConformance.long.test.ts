@@ -15,8 +15,10 @@ import {
   runStoreSuite,
   scheduleStoreSuite,
   secretStoreSuite,
+  textSearchSuite,
   usageStoreSuite
 } from "@stint/store-testing"
+import * as TextIndex from "@stint/store/TextIndex"
 import * as Layer from "effect/Layer"
 import * as PostgresAuditStore from "../src/PostgresAuditStore.ts"
 import * as PostgresBuildStore from "../src/PostgresBuildStore.ts"
@@ -52,6 +54,10 @@ describe.skipIf(missing !== undefined)(missing ?? "postgres", () => {
   })
   scheduleStoreSuite("postgres", Layer.merge(PostgresJobStore.layer, PostgresScheduleStore.layer).pipe(Layer.provide(layer)), {
     sequences: 10
+  })
+  textSearchSuite("postgres", Layer.merge(PostgresJobStore.layer.pipe(Layer.provide(layer)), TextIndex.layerNone), {
+    isIndexed: false,
+    sequences: 5
   })
   releaseStoreSuite("postgres", PostgresEndpointStore.layer.pipe(Layer.provide(layer)))
   endpointStoreSuite("postgres", PostgresEndpointStore.layer.pipe(Layer.provide(layer)))

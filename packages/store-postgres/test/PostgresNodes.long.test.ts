@@ -70,6 +70,7 @@ const twoNodes = (address: string) =>
         drain: (...args) => any().drain(...args),
         peek: (...args) => any().peek(...args),
         list: (...args) => any().list(...args),
+        texts: (...args) => any().texts(...args),
         ahead: (...args) => any().ahead(...args),
         depth: (...args) => any().depth(...args),
         keyUsage: (...args) => any().keyUsage(...args)

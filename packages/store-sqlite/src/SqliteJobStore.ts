@@ -42,6 +42,7 @@ import * as RunTransactions from "@stint/store/RunTransactions"
 import { isChild } from "@stint/store/RunTransactions"
 import { ScheduleStore } from "@stint/store/ScheduleStore"
 import type { StoreError } from "@stint/store/StoreError"
+import { TextIndex, TextIndexSize } from "@stint/store/TextIndex"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -58,7 +59,9 @@ import { SqliteDatabase } from "./SqliteDatabase.ts"
 import * as SqliteErrorGroups from "./SqliteErrorGroups.ts"
 import * as SqliteRuns from "./SqliteRuns.ts"
 import * as SqliteSchedules from "./SqliteSchedules.ts"
+import * as SqliteTextIndex from "./SqliteTextIndex.ts"
 import * as Tallies from "./Tallies.ts"
+import * as TextIndexRows from "./TextIndexRows.ts"
 import * as UsageCounters from "./UsageCounters.ts"
 
 const STATUSES: ReadonlyArray<JobStatus> = JobStatus.literals
@@ -71,8 +74,12 @@ const chunkAttempt = ({ attempt }: JobHead, isRun: boolean): number => isRun ? 0
 /** Later than any time. */
 const LAST = Number.MAX_SAFE_INTEGER
 
+/** After any id. */
+const LAST_ID = "\uffff"
+
 const make = Effect.gen(function*() {
   const db = yield* SqliteDatabase
+  const index = SqliteTextIndex.make(db, yield* TextIndexSize)
   const { batches, bulk, deliveries, errors, lastSeq, rows, runRows, schedules, slots, tallies, usage } = yield* db.read(
     "open",
     () => {
@@ -146,6 +153,7 @@ const make = Effect.gen(function*() {
     if (decided.success._tag === "Remove") {
       usage.removing(row)
       rows.remove(row)
+      index.record(row.seq, before.createdAt)
       tallies.count(before, undefined)
       if (isRun) runs.removed(before, event.now)
       return { _tag: "Removed", before }
@@ -154,6 +162,8 @@ const make = Effect.gen(function*() {
     const after = job.concurrency === null ? job : slots.place(row, job, event.now)
     const bytesBefore = event._tag !== "Heartbeat" && usage.covers(row) ? usage.sizeOf(row.seq, discardChunks) : undefined
     rows.save(row, after, outcome, discardChunks)
+    // The output and the error of a job change when it ends, and when it is retried.
+    if (before.finishedAt !== after.finishedAt) index.record(row.seq, after.createdAt)
     const failure = failureOf(before, after, outcome.error)
     if (failure !== undefined) rows.setErrorGroup(row.seq, errors.rows.record(failure))
     if (chunk !== undefined) rows.addChunk(row.seq, chunkAttempt(after, isRun), after.chunks, chunk)
@@ -201,6 +211,7 @@ const make = Effect.gen(function*() {
   const insert = (job: JobRecord, key?: SubmissionKey): boolean => {
     seq += 1
     if (!rows.insert(seq, job, key)) return false
+    index.record(seq, job.createdAt)
     tallies.count(undefined, job.concurrency === null ? job : slots.insert(seq, job))
     usage.inserted(seq, job)
     return true
@@ -314,12 +325,37 @@ const make = Effect.gen(function*() {
     return { jobs, next: scanned < found.length ? last : null }
   }
 
-  const list = (endpoint: EndpointId, { after, createdAfter, createdBefore, limit, status, tag }: JobQuery): JobPage => {
+  /** Reads the jobs that may have the words from the index. `start`: the index contains the jobs submitted since then. */
+  const listByWords = (endpoint: EndpointId, query: JobQuery, range: JobRows.TimeRange, start: number): JobPage => {
+    const { limit, status, tag, words = [] } = query
+    const scanLimit = status === undefined && tag === undefined ? limit : SCAN_LIMIT
+    const indexed = { ...range, from: Math.max(range.from, start) }
+    const found = index.found(endpoint, words, indexed, scanLimit + 1, rows.summary)
+    const jobs: Array<JobSummary> = []
+    let last: ListCursor | null = null
+    let scanned = 0
+    for (const { createdAt, id, seq } of found) {
+      if (jobs.length === limit || scanned === scanLimit) break
+      scanned += 1
+      last = { createdAt, id }
+      const job = rows.summary(seq)
+      if (job === undefined || (status !== undefined && job.status !== status)) continue
+      if (tag === undefined || job.tags.includes(tag)) jobs.push(job)
+    }
+    if (scanned < found.length) return { jobs, next: last }
+    // Older jobs are listed without the index, from before its first millisecond.
+    return { jobs, next: range.from < start ? { createdAt: start - 1, id: LAST_ID } : null }
+  }
+
+  const list = (endpoint: EndpointId, query: JobQuery): JobPage => {
+    const { after, createdAfter, createdBefore, limit, status, tag } = query
     const range = {
       from: createdAfter ?? -LAST,
       to: Math.min(createdBefore === undefined ? LAST : createdBefore - 1, after?.createdAt ?? LAST),
       after: after ?? { createdAt: LAST, id: "" }
     }
+    const start = query.words === undefined ? undefined : index.start()
+    if (start !== undefined && range.to >= start) return listByWords(endpoint, query, range, start)
     return tag === undefined
       ? listByStatus(endpoint, status === undefined ? STATUSES : [status], range, limit)
       : listByTag(endpoint, tag, status, range, limit)
@@ -446,6 +482,7 @@ const make = Effect.gen(function*() {
         const row = rows.find(endpoint, id)
         return row === undefined ? undefined : rows.payload(row.seq).input
       }),
+    texts: (endpoint, ids) => db.read("texts", () => TextIndexRows.texts(db, endpoint, ids)),
     drain: (endpoint, id, limit) =>
       Effect.flatMap(
         db.read("drain", () => rows.report(endpoint, id)),
@@ -495,6 +532,7 @@ const make = Effect.gen(function*() {
     Context.add(RunStore, SqliteRuns.make(db, runRows, runs, rows)),
     Context.add(ScheduleStore, schedules.service),
     Context.add(BulkStore, bulk.service),
+    Context.add(TextIndex, TextIndex.of(index.service)),
     Context.add(ErrorGroupStore, errors.service),
     Context.add(
       BatchStore,
@@ -510,7 +548,7 @@ const make = Effect.gen(function*() {
 })
 
 /** The stores of jobs and of the data that changes with them. */
-type Stores = JobStore | BatchStore | BulkStore | ErrorGroupStore | RunStore | ScheduleStore
+type Stores = JobStore | BatchStore | BulkStore | ErrorGroupStore | RunStore | ScheduleStore | TextIndex
 
-/** The stores of jobs, batches, bulk operations, error groups, runs and schedules of a database file. */
+/** The stores of jobs, batches, bulk operations, error groups, runs and schedules of a database file, and the index of words. */
 export const layer: Layer.Layer<Stores, StoreError, SqliteDatabase> = Layer.effectContext(make)

@@ -16,6 +16,7 @@ import type { ScheduleStore } from "@stint/store/ScheduleStore"
 import type { SecretStore } from "@stint/store/SecretStore"
 import { StoreCondition } from "@stint/store/StoreCondition"
 import type { StoreError } from "@stint/store/StoreError"
+import type { TextIndex } from "@stint/store/TextIndex"
 import type { UsageStore } from "@stint/store/UsageStore"
 import type { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
 import type { WebhookSecretStore } from "@stint/store/WebhookSecretStore"
@@ -62,6 +63,7 @@ export const layer = (
   | BatchStore
   | BulkStore
   | ErrorGroupStore
+  | TextIndex
   | RunStore
   | ScheduleStore
   | EndpointStore

@@ -14,6 +14,7 @@ import {
   runStoreSuite,
   scheduleStoreSuite,
   secretStoreSuite,
+  textSearchSuite,
   usageStoreSuite
 } from "@stint/store-testing"
 import * as Layer from "effect/Layer"
@@ -47,4 +48,5 @@ jobLogStoreSuite("sqlite", Layer.merge(SqliteJobStore.layer, SqliteJobLogStore.l
 runStoreSuite("sqlite", SqliteJobStore.layer.pipe(Layer.provide(layerTemp())), { sequences: 30 })
 bulkStoreSuite("sqlite", SqliteJobStore.layer.pipe(Layer.provide(layerTemp())), { sequences: 30 })
 errorGroupSuite("sqlite", Layer.merge(SqliteJobStore.layer, SqliteEndpointStore.layer).pipe(Layer.provide(layerTemp())))
+textSearchSuite("sqlite", SqliteJobStore.layer.pipe(Layer.provide(layerTemp())), { isIndexed: true })
 scheduleStoreSuite("sqlite", SqliteJobStore.layer.pipe(Layer.provide(layerTemp())), { sequences: 30 })

@@ -66,6 +66,7 @@ const reopening = Effect.fnUntraced(function*(file: string) {
     drain: (endpoint, id, limit) => after((store) => store.drain(endpoint, id, limit)),
     peek: (endpoint, id, place, limit) => after((store) => store.peek(endpoint, id, place, limit)),
     list: (endpoint, query) => after((store) => store.list(endpoint, query)),
+    texts: (endpoint, ids) => after((store) => store.texts(endpoint, ids)),
     keyUsage: (endpoint, id, limit) => after((store) => store.keyUsage(endpoint, id, limit)),
     ahead: (endpoint, id, limit) => after((store) => store.ahead(endpoint, id, limit)),
     depth: (endpoint) => after((store) => store.depth(endpoint))

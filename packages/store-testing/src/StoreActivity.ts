@@ -45,6 +45,7 @@ export const counting = <A, E, R>(store: Layer.Layer<A | JobStore, E, R>): Layer
         drain: (...args) => counted(jobs.drain(...args)),
         peek: (...args) => counted(jobs.peek(...args)),
         list: (...args) => counted(jobs.list(...args)),
+        texts: (...args) => counted(jobs.texts(...args)),
         ahead: (...args) => counted(jobs.ahead(...args)),
         depth: (...args) => counted(jobs.depth(...args)),
         keyUsage: (...args) => counted(jobs.keyUsage(...args))

@@ -91,6 +91,7 @@ const faulty = (store: JobStore["Service"], faults: Faults): JobStore["Service"]
     input: (endpoint, id) => slow(store.input(endpoint, id)),
     peek: (endpoint, id, after, limit) => slow(store.peek(endpoint, id, after, limit)),
     list: (endpoint, query) => slow(store.list(endpoint, query)),
+    texts: (endpoint, ids) => slow(store.texts(endpoint, ids)),
     keyUsage: (endpoint, id, limit) => slow(store.keyUsage(endpoint, id, limit)),
     ahead: (endpoint, id, limit) => slow(store.ahead(endpoint, id, limit)),
     depth: (endpoint) =>

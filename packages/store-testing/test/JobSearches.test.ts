@@ -49,7 +49,7 @@ const storeOf = (jobs: ReadonlyArray<JobSummary>, change: () => void = () => {})
         next: last === undefined || found.length < limit ? null : { createdAt: last.createdAt, id: last.id }
       }
     })
-  return { reads, ...JobSearches.make({ list }) }
+  return { reads, ...JobSearches.make({ list, texts: () => Effect.succeed(new Map()) }) }
 }
 
 /** The statuses that follow a status. */

@@ -14,6 +14,7 @@ import {
   runStoreSuite,
   scheduleStoreSuite,
   secretStoreSuite,
+  textSearchSuite,
   usageStoreSuite
 } from "@stint/store-testing"
 import * as AuditStore from "@stint/store/AuditStore"
@@ -39,4 +40,5 @@ jobLogStoreSuite("memory", MemoryJobStore.layer)
 runStoreSuite("memory", MemoryJobStore.layer, { sequences: 400 })
 bulkStoreSuite("memory", MemoryJobStore.layer, { sequences: 300 })
 errorGroupSuite("memory", MemoryJobStore.layerWithEndpoints)
+textSearchSuite("memory", MemoryJobStore.layer, { isIndexed: false })
 scheduleStoreSuite("memory", MemoryJobStore.layer, { sequences: 300 })

@@ -2,7 +2,7 @@
  * The commands of `stint jobs` that use text queries: the search, and `retry`, `cancel` and `rerun` with `--where`.
  */
 import type { BulkOperation } from "@stint/contract/Bulk"
-import type { FoundJob } from "@stint/contract/BulkApi"
+import type { FoundJob, SearchedText } from "@stint/contract/BulkApi"
 import { Argument, Command, Flag } from "effect/cli"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -179,11 +179,29 @@ const foundRow = (job: FoundJob): ReadonlyArray<string> => [
   (job.error ?? "").split("\n", 1)[0]?.slice(0, 60) ?? ""
 ]
 
+/** What a search for words did not find, and why it is slow. */
+const notesOf = ({ characters, from, index, undecided }: SearchedText): ReadonlyArray<string> => {
+  const notes = [
+    ...(undecided === 0 ? [] : [
+      `${undecided} ${
+        undecided === 1 ? "job is" : "jobs are"
+      } left out: their inputs, outputs or errors are in the payload store or longer than ${characters} ` +
+      "characters, and the beginning does not decide whether they match."
+    ]),
+    ...(index === "building" ? ["The index of words is being built. Until then, a page reads at most 2,000 jobs."] : []),
+    ...(index === "none" ? ["There is no index of words. A page reads at most 2,000 jobs."] : []),
+    ...(from === null || index !== "ready"
+      ? []
+      : [`Jobs from before ${timeText(from)} are not in the index of words. A page reads at most 2,000 of them.`])
+  ]
+  return notes.length === 0 ? [] : ["", ...notes]
+}
+
 /** The arguments of `stint jobs 'QUERY'`. */
 export const searchFlags = {
   query: Argument.String("query").pipe(
     Argument.withDescription(
-      "Terms such as status:failed endpoint:resize NOT tag:nightly since:2h error:\"out of memory\" OR ...; default: all jobs"
+      "Terms such as status:failed endpoint:resize NOT tag:nightly since:2h error:\"out of memory\" text:\"red shoes\" OR ...; default: all jobs"
     ),
     Argument.optional
   ),
@@ -208,13 +226,14 @@ export const search = Effect.fnUntraced(function*({ cursor, json, limit, query }
       }
     })
   )
-  yield* Output.print(json, page, ({ cursor, jobs }) =>
+  yield* Output.print(json, page, ({ cursor, jobs, text }) =>
     [
       jobs.length > 0
         ? Output.table([["ENDPOINT", "JOB", "STATUS", "SUBMITTED", "RELEASE", "TAGS", ""], ...jobs.map(foundRow)])
         : cursor === null
         ? "No jobs."
         : "No jobs on this page.",
+      ...(text === undefined ? [] : notesOf(text)),
       ...(cursor === null ? [] : ["", `More: repeat the command with --cursor ${Output.inline(cursor)}`])
     ].join("\n"))
 })

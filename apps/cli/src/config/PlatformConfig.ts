@@ -48,6 +48,7 @@ import * as KubernetesConfig from "./KubernetesConfig.ts"
 import * as LogConfig from "./LogConfig.ts"
 import * as ModelsConfig from "./ModelsConfig.ts"
 import * as PayloadConfig from "./PayloadConfig.ts"
+import * as SearchConfig from "./SearchConfig.ts"
 import * as SecretsKeyConfig from "./SecretsKeyConfig.ts"
 import { commaSeparated, secretSetting, setting } from "./Setting.ts"
 import { rejectUnknown, type SettingName } from "./SettingNames.ts"
@@ -100,6 +101,8 @@ export interface PlatformConfig {
   readonly disk: DiskSettings
   /** See LogConfig.ts for the variables. */
   readonly logs: LogQuotas
+  /** See SearchConfig.ts for the variables. */
+  readonly search: SearchConfig.SearchSettings
   /** See WorkerConfig.ts for the variables. */
   readonly workers: WorkerConfig.WorkerSettings
   readonly secretsKey: SecretsKeyConfig.SecretsKeySettings
@@ -226,6 +229,7 @@ export const load: Effect.Effect<PlatformConfig, CliFailure> = Effect.andThen(
       reserveBytes: Effect.map(PayloadConfig.optionalSize("STINT_DISK_RESERVE", "32 MiB"), (bytes) => bytes ?? DEFAULT_RESERVE)
     }),
     logs: LogConfig.load,
+    search: SearchConfig.load,
     workers: WorkerConfig.load,
     secretsKey: SecretsKeyConfig.load,
     engine: EngineConfig.load,

@@ -38,6 +38,7 @@ import * as RunQueue from "@stint/queue/RunQueue"
 import * as ScheduleRunner from "@stint/queue/ScheduleRunner"
 import * as Schedules from "@stint/queue/Schedules"
 import * as StoreEvents from "@stint/queue/StoreEvents"
+import * as TextIndexer from "@stint/queue/TextIndexer"
 import * as UsageMeter from "@stint/queue/UsageMeter"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import * as Releases from "@stint/releases/Releases"
@@ -62,6 +63,7 @@ import * as MemoryJobStore from "@stint/store/MemoryJobStore"
 import * as PayloadMemoryBudget from "@stint/store/PayloadMemoryBudget"
 import * as SecretStore from "@stint/store/SecretStore"
 import type { StoreError } from "@stint/store/StoreError"
+import { TextIndexSize } from "@stint/store/TextIndex"
 import * as UsageStore from "@stint/store/UsageStore"
 import * as WebhookAttemptStore from "@stint/store/WebhookAttemptStore"
 import * as WebhookSecretStore from "@stint/store/WebhookSecretStore"
@@ -117,6 +119,7 @@ export interface PlatformOptions {
     | "usage"
     | "batches"
     | "logs"
+    | "search"
   >
   readonly secrets: AccessKeys.PlatformSecrets
   /** The key that encrypts the endpoints' secrets. Default: generated with the first secret, in `dataDir`, or in memory for an in-memory store. */
@@ -314,7 +317,10 @@ export const layer = (options: PlatformOptions) => {
         Layer.provideMerge(layerStores(options, sweepLock))
       )
     ),
-    Layer.provide(Layer.succeed(LogLimits, options.settings.logs))
+    Layer.provide([
+      Layer.succeed(LogLimits, options.settings.logs),
+      Layer.succeed(TextIndexSize, options.settings.search.maxSize)
+    ])
   )
   const listener = layerPublicAddress(options.settings).pipe(
     Layer.provideMerge(Server.layerNode({ host, port }))
@@ -331,6 +337,7 @@ export const layer = (options: PlatformOptions) => {
     BatchTimers.layer(),
     ScheduleRunner.layer(),
     BulkRunner.layer(),
+    options.settings.search.isIndexed ? TextIndexer.layer() : TextIndexer.layerOff,
     layerWebhooks(options.settings.webhooks)
   ).pipe(
     Layer.provide(alerts),

@@ -14,6 +14,7 @@ import type { ReleaseStore } from "@stint/store/ReleaseStore"
 import type { RunStore } from "@stint/store/RunStore"
 import type { ScheduleStore } from "@stint/store/ScheduleStore"
 import type { SecretStore } from "@stint/store/SecretStore"
+import type { TextIndex } from "@stint/store/TextIndex"
 import type { UsageStore } from "@stint/store/UsageStore"
 import type { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
 import type { WebhookSecretStore } from "@stint/store/WebhookSecretStore"
@@ -26,6 +27,7 @@ export type Stores =
   | BatchStore
   | BulkStore
   | ErrorGroupStore
+  | TextIndex
   | EndpointStore
   | ReleaseStore
   | RunStore

@@ -58,8 +58,8 @@ export const withinLast = (terms: SearchTerms, millis: number): string => {
   return printTerms(millis === 0 ? rest : { ...rest, since: { ago: millis } })
 }
 
-const isCompared = ({ batch, error, "error-group": group, release, worker }: SearchValues): boolean =>
-  [batch, error, group, release, worker].some((values) => values.length > 0)
+const isCompared = ({ batch, error, "error-group": group, input, output, release, text, worker }: SearchValues): boolean =>
+  [batch, error, group, input, output, release, text, worker].some((values) => values.length > 0)
 
 /** Whether the platform must compare jobs one by one. If so, the list is read less often. */
 export const isScan = ({ any }: JobSearch): boolean =>

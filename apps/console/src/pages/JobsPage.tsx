@@ -1,6 +1,7 @@
 /**
  * Jobs that match the query in the address, newest first. The filters write the query, so that every view has an address.
  */
+import type { SearchedText } from "@stint/contract/BulkApi"
 import { type JobSearch, parseSearch, printSearch, type SearchProblem, type SearchTerms } from "@stint/contract/JobSearch"
 import { namedEndpoints } from "@stint/contract/SearchMatch"
 import { keepPreviousData, useInfiniteQuery, useQuery } from "@tanstack/react-query"
@@ -95,6 +96,7 @@ const List = ({ query, search }: { readonly query: string; readonly search: JobS
               </p>
               {mayManage && query !== "" && jobs.length > 0 ? <BulkActions query={query} search={search} /> : null}
             </div>
+            {data.text === undefined ? null : <SearchedWords text={data.text} />}
             {jobs.length > 0
               ? <JobTable jobs={jobs} namesEndpoint={namedEndpoints(search)?.length !== 1} onEnd={onEnd} />
               : hasOlder
@@ -121,6 +123,21 @@ const List = ({ query, search }: { readonly query: string; readonly search: JobS
     </Loaded>
   )
 }
+
+/** What a search for words did not find, and why it is slow. */
+const SearchedWords = ({ text: { characters, from, index, undecided } }: { readonly text: SearchedText }) => (
+  <p className="muted">
+    Words are searched for in the first {characters.toLocaleString("en")} characters of inputs, outputs and errors, and in tags.
+    {undecided === 0
+      ? null
+      : ` ${counted(undecided, "job is", "jobs are")} left out, whose texts are longer or in the payload store.`}
+    {index === "building" ? " The index of words is being built, so the search is slower." : null}
+    {index === "none" ? " There is no index of words, so the search is slower." : null}
+    {index === "ready" && from !== null
+      ? " The oldest jobs are not in the index of words, so the search for them is slower."
+      : null}
+  </p>
+)
 
 /** What is wrong with the query, with the position marked. */
 const Mistake = ({ id, problem }: { readonly id: string; readonly problem: SearchProblem }) => (
@@ -227,7 +244,7 @@ const JobsPage = () => {
           maxLength={1_000}
           spellCheck={false}
           autoComplete="off"
-          placeholder={"status:failed endpoint:NAME tag:nightly since:2h error:\"out of memory\""}
+          placeholder={"status:failed endpoint:NAME tag:nightly since:2h text:\"red shoes\" error:\"out of memory\""}
           aria-invalid={problem !== undefined}
           aria-describedby={problem === undefined ? undefined : mistake}
           onChange={(event) => setTyped(event.target.value)}

@@ -49,12 +49,31 @@ export class BulkAuthorization extends HttpApiMiddleware.Service<BulkAuthorizati
 export const FoundJob = Schema.Struct({ endpoint: Schema.String, ...ListedJob.fields })
 export type FoundJob = typeof FoundJob.Type
 
+/** How a query was compared with the texts of jobs. Absent for a query that does not search for words. */
+export const SearchedText = Schema.Struct({
+  /** `ready`: the index of words contains the jobs. `building`, `none`: the page read the jobs one by one. */
+  index: Schema.Literals(["ready", "building", "none"]),
+  /** Jobs from before this time are read one by one, because the index has reached its maximum size. Null: it contains all. */
+  from: Schema.NullOr(Schema.Natural),
+  /** The number of changed jobs that the index does not contain yet. They are read one by one. */
+  behind: Schema.Natural,
+  /** The number of characters of each input, output and error that are compared. */
+  characters: Schema.Natural,
+  /**
+   * The number of jobs that the page leaves out because it is unknown whether they match: a text is longer than `characters`, or in the payload
+   * store, and the compared part decides nothing.
+   */
+  undecided: Schema.Natural
+})
+export type SearchedText = typeof SearchedText.Type
+
 /** One page of a search, newest first. */
 export const SearchPage = Schema.Struct({
   /** May contain fewer jobs than `limit`, or none, even though more pages follow: check `cursor`. */
   jobs: Schema.Array(FoundJob),
   /** The cursor of the next page. Null at the end. */
-  cursor: Schema.NullOr(Schema.String)
+  cursor: Schema.NullOr(Schema.String),
+  text: Schema.optionalKey(SearchedText)
 })
 export type SearchPage = typeof SearchPage.Type
 
@@ -98,8 +117,8 @@ export class BulkApi extends HttpApiGroup.make("bulk")
       summary: "Find jobs",
       description:
         "Lists the jobs that match a text query, of all endpoints that the key permits, newest first, without payloads. Terms: `endpoint`, `status`, " +
-        "`release`, `tag`, `worker`, `batch`, `error`, `since` and `before`. A page examines at most 2,000 jobs, so it may be empty before the " +
-        "end: continue with `cursor` until it is null. Requires the scope `jobs:read`, `deploy` or `admin`."
+        "`release`, `tag`, `worker`, `batch`, `error`, `input`, `output`, `text`, `since` and `before`. A page examines at most 2,000 jobs, so it may be " +
+        "empty before the end: continue with `cursor` until it is null. For a query with words, `text` says how complete the search is. Requires the scope `jobs:read`, `deploy` or `admin`."
     })),
     HttpApiEndpoint.get("countJobs", "/jobs/count", {
       query: {

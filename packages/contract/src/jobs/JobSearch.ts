@@ -2,7 +2,7 @@
  * The text query for jobs: a parser and a printer. `SearchMatch.ts` decides which jobs match.
  *
  * ```
- *   status:failed endpoint:resize -release:12 tag:nightly since:2h error:"out of memory" OR status:timed_out
+ *   status:failed endpoint:resize -release:12 tag:nightly since:2h error:"out of memory" OR input:"red shoes"
  *
  *   query       = [ alternative { OR alternative } ]      alternative = term { [ AND ] term }
  *   term        = [ "-" | NOT ] KEY ":" value             value = text without spaces and quotes | '"' text '"', with \" and \\
@@ -10,6 +10,7 @@
  *   endpoint, status, release, worker, batch    several values in an alternative: any of them
  *   error-group                                 several values: any of them; the fingerprint of an error (ErrorGroup.ts)
  *   tag, error                                  several values: all of them
+ *   input, output, text                         several values: all of them; words (SearchText.ts)
  *   since, before                               once: a duration before now (30s, 10m, 2h, 7d), a date or a time
  *   -KEY                                        several values: none of them
  * ```
@@ -21,6 +22,7 @@
  */
 import { didYouMean } from "../Suggestion.ts"
 import type { JobStatus } from "./Job.ts"
+import { phraseOf, TEXT_KEY_NAMES } from "./SearchText.ts"
 
 /** A point in time, or a duration before the present. Milliseconds. */
 export type SearchTime = { readonly at: number } | { readonly ago: number }
@@ -35,6 +37,9 @@ export interface SearchValues {
   readonly batch: ReadonlyArray<string>
   readonly error: ReadonlyArray<string>
   readonly "error-group": ReadonlyArray<string>
+  readonly input: ReadonlyArray<string>
+  readonly output: ReadonlyArray<string>
+  readonly text: ReadonlyArray<string>
 }
 
 /** The terms of an alternative: a job must match the terms of every key, and no value in `not`. */
@@ -69,7 +74,10 @@ const NO_VALUES: SearchValues = {
   worker: [],
   batch: [],
   error: [],
-  "error-group": []
+  "error-group": [],
+  input: [],
+  output: [],
+  text: []
 }
 
 /** The alternative that every job matches. */
@@ -88,8 +96,25 @@ export const MAX_SEARCH_LENGTH = 1_000
 export const MAX_ALTERNATIVES = 20
 
 /** The keys, in the order in which they are printed. */
-const KEYS = ["endpoint", "status", "release", "tag", "worker", "batch", "error", "error-group", "since", "before"] as const
+const KEYS = [
+  "endpoint",
+  "status",
+  "release",
+  "tag",
+  "worker",
+  "batch",
+  "error",
+  "error-group",
+  "input",
+  "output",
+  "text",
+  "since",
+  "before"
+] as const
 type Key = (typeof KEYS)[number]
+
+/** The minimum number of characters before a `*`. An index reads all words that begin with them. */
+const MIN_PREFIX = 2
 
 const EXAMPLE = "status:failed endpoint:resize tag:nightly since:2h error:\"out of memory\""
 
@@ -180,34 +205,11 @@ const parenthesis = (at: number) =>
       "mean any of them: tag:a status:failed status:timed_out."
   )
 
-/** Reads the term at a position. */
-const readTerm = (
-  text: string,
-  at: number,
-  isNegated: boolean
-): { readonly term: Term; readonly end: number } | { readonly problem: SearchProblem } => {
-  if (text[at] === "(" || text[at] === ")") return parenthesis(at)
-  const [key = ""] = /^[^\s:"]*/.exec(text.slice(at)) ?? []
-  const valueAt = at + key.length + 1
-  if (key === "" || text[valueAt - 1] !== ":") {
-    const [word = ""] = /^(?:"[^"]*"?|\S+)/.exec(text.slice(at)) ?? []
-    if (/^(?:or|and|not|OR|AND|NOT)$/.test(word)) {
-      const upper = word.toUpperCase()
-      return problem(
-        at,
-        `A term is expected instead of ${word}.`,
-        upper === "NOT"
-          ? "Write NOT in capital letters, once before a term: NOT tag:nightly."
-          : `Write ${upper} in capital letters, between two terms: status:failed ${upper} tag:nightly.`
-      )
-    }
-    const plain = word.replaceAll("\"", "").slice(0, 40)
-    return problem(
-      at,
-      `${printValue(plain)} is not a term.`,
-      `Write KEY:VALUE. To find it in errors: error:${printValue(plain)}. Example: ${EXAMPLE}`
-    )
-  }
+type ReadTerm = { readonly term: Term; readonly end: number } | { readonly problem: SearchProblem }
+
+/** Reads the value of a term. */
+const readValue = (text: string, term: Omit<Term, "value">): ReadTerm => {
+  const { key, valueAt } = term
   if (text[valueAt] !== "\"") {
     const [value = ""] = /^\S*/.exec(text.slice(valueAt)) ?? []
     if (value.includes("\"")) {
@@ -217,14 +219,39 @@ const readTerm = (
         `Write the whole value in quotes: ${key}:${printValue(value.replaceAll("\"", ""))}. Within them, \\" is a quote.`
       )
     }
-    return { term: { key, value, at, valueAt, isNegated }, end: valueAt + value.length }
+    return { term: { ...term, value }, end: valueAt + value.length }
   }
   const quoted = readQuoted(text, valueAt)
   if (quoted === undefined) return problem(valueAt, `The value of ${key} has no closing quote.`, "Add \" at its end.")
   if (/\S/.test(text[quoted.end] ?? " ")) {
     return problem(quoted.end, "A space is missing after a quoted value.", "Separate terms with spaces.")
   }
-  return { term: { key, value: quoted.value, at, valueAt, isNegated }, end: quoted.end }
+  return { term: { ...term, value: quoted.value }, end: quoted.end }
+}
+
+/** Reads the term at a position. */
+const readTerm = (text: string, at: number, isNegated: boolean): ReadTerm => {
+  if (text[at] === "(" || text[at] === ")") return parenthesis(at)
+  const [key = ""] = /^[^\s:"]*/.exec(text.slice(at)) ?? []
+  const valueAt = at + key.length + 1
+  if (key !== "" && text[valueAt - 1] === ":") return readValue(text, { key, at, valueAt, isNegated })
+  const [word = ""] = /^(?:"[^"]*"?|\S+)/.exec(text.slice(at)) ?? []
+  if (/^(?:or|and|not|OR|AND|NOT)$/.test(word)) {
+    const upper = word.toUpperCase()
+    return problem(
+      at,
+      `A term is expected instead of ${word}.`,
+      upper === "NOT"
+        ? "Write NOT in capital letters, once before a term: NOT tag:nightly."
+        : `Write ${upper} in capital letters, between two terms: status:failed ${upper} tag:nightly.`
+    )
+  }
+  const plain = word.replaceAll("\"", "").slice(0, 40)
+  return problem(
+    at,
+    `${printValue(plain)} is not a term.`,
+    `Write KEY:VALUE. To find it in inputs, outputs, errors and tags: text:${printValue(plain)}. Example: ${EXAMPLE}`
+  )
 }
 
 const isKey = (key: string): key is Key => KEYS.some((one) => one === key)
@@ -253,6 +280,26 @@ const withTerm = (
       return /^[1-9]\d{0,8}$/.test(value)
         ? { values: { ...values, release: withValue(values.release, Number(value)) } }
         : problem(valueAt, `"${value.slice(0, 40)}" is not a release.`, "Write its number, for example release:12.")
+    case "input":
+    case "output":
+    case "text": {
+      const phrase = phraseOf(value)
+      if (phrase === undefined) {
+        return problem(
+          valueAt,
+          `${printValue(value.slice(0, 40))} has no letters or digits.`,
+          `Write words: ${key}:shoes, ${key}:"red shoes".`
+        )
+      }
+      if (phrase.isPrefix && (phrase.words.at(-1) ?? "").length < MIN_PREFIX) {
+        return problem(
+          valueAt,
+          `Too many words begin with "${phrase.words.at(-1)}".`,
+          `Write at least ${MIN_PREFIX} characters before the *.`
+        )
+      }
+      return { values: { ...values, [key]: withValue(values[key], value) } }
+    }
     default:
       return { values: { ...values, [key]: withValue(values[key], value) } }
   }
@@ -386,6 +433,10 @@ export const printTerms = (terms: SearchTerms): string => {
   })
   return [...printValues(terms, ""), ...times, ...printValues(terms.not, "-")].join(" ")
 }
+
+/** Whether some term of a query searches for words. */
+export const hasWords = ({ any }: JobSearch): boolean =>
+  any.some((terms) => TEXT_KEY_NAMES.some((key) => terms[key].length > 0 || terms.not[key].length > 0))
 
 /** The canonical text of a query. `parseSearch` returns an equal query for it. */
 export const printSearch = ({ any }: JobSearch): string => any.map(printTerms).join(" OR ")

@@ -14,7 +14,7 @@
 import { type BulkAction, type BulkOperation, COUNT_LIMIT, type SkipReason } from "@stint/contract/Bulk"
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { type EndpointId, JobId } from "@stint/contract/Ids"
-import { type JobSearch, parseSearch, printSearch } from "@stint/contract/JobSearch"
+import { hasWords, type JobSearch, parseSearch, printSearch } from "@stint/contract/JobSearch"
 import { coversEndpoint, matchesSearch, restrictedTo } from "@stint/contract/SearchMatch"
 import { type BulkRecord, BulkStore } from "@stint/store/BulkStore"
 import { EndpointStore } from "@stint/store/EndpointStore"
@@ -243,8 +243,16 @@ const make = Effect.gen(function*() {
     }
   })
 
-  /** Whether a waiting job has begun to run since its page was read, and no longer matches. */
+  /**
+   * Whether a job no longer matches: a waiting job that has begun to run since its page was read, and any job whose words the query names, because its
+   * texts may have changed.
+   */
   const hasLeft = Effect.fnUntraced(function*(job: JobSummary, wanted: JobSearch, at: number) {
+    if (hasWords(wanted)) {
+      const current = yield* Effect.catchTag(queue.get(job.endpoint, job.id), "JobMissing", () => Effect.undefined)
+      const words = yield* queue.wordsOf(job.endpoint, job.id)
+      return current !== undefined && !matchesSearch(wanted, { ...job, status: current.status, error: current.error }, at, words)
+    }
     if (job.status !== "IN_QUEUE") return false
     const current = yield* Effect.catchTag(queue.get(job.endpoint, job.id), "JobMissing", () => Effect.undefined)
     return current?.status === "IN_PROGRESS" && !matchesSearch(wanted, { ...current, errorGroup: null }, at)

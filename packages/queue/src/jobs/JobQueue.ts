@@ -19,6 +19,7 @@ import type { EndpointId } from "@stint/contract/Ids"
 import { JobId } from "@stint/contract/Ids"
 import { isTerminal } from "@stint/contract/Job"
 import type { JsonText } from "@stint/contract/Json"
+import type { JobWords } from "@stint/contract/SearchText"
 import type { BulkRecord } from "@stint/store/BulkStore"
 import type { JobMachineEvent } from "@stint/store/JobMachine"
 import type { JobHead, JobRecord, JobReport } from "@stint/store/JobRecord"
@@ -34,6 +35,7 @@ import { Nodes } from "@stint/store/Nodes"
 import { NO_OWNER } from "@stint/store/Owner"
 import type { ScheduleRecord } from "@stint/store/ScheduleStore"
 import type { StoreError } from "@stint/store/StoreError"
+import { TextIndex } from "@stint/store/TextIndex"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -151,6 +153,9 @@ export class JobQueue extends Context.Service<
 
     /** The number of jobs that match a query, counted up to `limit` matching or 50,000 examined jobs. */
     readonly count: (scope: JobSearches.SearchScope, limit: number) => Effect.Effect<JobSearches.Counted, StoreError>
+
+    /** The words of a job as it is now; undefined for an unknown job. */
+    readonly wordsOf: (endpoint: EndpointId, id: JobId) => Effect.Effect<JobWords | undefined, StoreError>
 
     /** The job and its position in the queue, counted up to 10,000. */
     readonly position: (endpoint: EndpointId, id: string) => Effect.Effect<Position, StoreError | JobMissing>
@@ -425,7 +430,7 @@ const make = Effect.gen(function*() {
     awaitEnd,
     drain,
     ...queries,
-    ...JobSearches.make(store),
+    ...JobSearches.make(store, Option.getOrUndefined(yield* Effect.serviceOption(TextIndex))),
     cancel,
     retry,
     purge,

@@ -5,6 +5,7 @@
  *   status:failed status:timed_out OR tag:nightly since:2h
  *
  *   for each endpoint:   FAILED | TIMED_OUT | tag nightly, since 2h          each is an index range of the store
+ *   input:shoes:         the jobs with these words, in a store with an index of words
  *   -status:completed:   the five other statuses
  *   ranges that overlap become one, and one that another one contains is left out; too many ranges become one for each endpoint, without status and tag
  * ```
@@ -14,10 +15,12 @@
 import type { EndpointId } from "@stint/contract/Ids"
 import type { JobStatus } from "@stint/contract/Job"
 import type { JobSearch, SearchTerms } from "@stint/contract/JobSearch"
-import { coversEndpoint, searchedStatuses, searchRange } from "@stint/contract/SearchMatch"
+import { coversEndpoint, searchedStatuses, searchedWords, searchRange } from "@stint/contract/SearchMatch"
+import type { WantedWord } from "@stint/contract/SearchText"
 
-/** Jobs of an endpoint that one of the store's indexes finds, newest first. Undefined: any status, any tags, any time. */
+/** Jobs of an endpoint that one of the store's indexes finds, newest first. Undefined: any status, any tags, any words, any time. */
 export interface SearchRange {
+  readonly words?: ReadonlyArray<WantedWord> | undefined
   readonly status: JobStatus | undefined
   readonly tag: string | undefined
   readonly createdAfter: number | undefined
@@ -63,14 +66,21 @@ const rangesOf = (terms: SearchTerms, { createdBefore, now }: SearchScope): Read
   const [tag] = terms.tag
   const statuses = searchedStatuses(terms)
   if (statuses.length === 0) return []
+  const words = searchedWords(terms)
+  // The index of words contains neither the status nor the tag.
+  if (words.length > 0) return [{ ...range, status: statuses.length === 1 ? statuses[0] : undefined, tag, words }]
   // The index of tags does not contain the status.
   return tag !== undefined || statuses.length === STATUS_COUNT
     ? [{ ...range, status: undefined, tag }]
     : statuses.map((status) => ({ ...range, status, tag }))
 }
 
+/** Whether two ranges name the same words. */
+const hasSameWords = (a: SearchRange, b: SearchRange): boolean => JSON.stringify(a.words) === JSON.stringify(b.words)
+
 /** Whether every job of `inner` is in `outer`. */
 const contains = (outer: SearchRange, inner: SearchRange): boolean =>
+  (outer.words === undefined || hasSameWords(outer, inner)) &&
   (outer.status === undefined || outer.status === inner.status) && (outer.tag === undefined || outer.tag === inner.tag) &&
   (outer.createdAfter ?? -Infinity) <= (inner.createdAfter ?? -Infinity) &&
   (outer.createdBefore ?? Infinity) >= (inner.createdBefore ?? Infinity)
@@ -95,11 +105,12 @@ const union = (ranges: ReadonlyArray<SearchRange>): SearchRange => ({
 const joined = (ranges: ReadonlyArray<SearchRange>): ReadonlyArray<SearchRange> =>
   ranges.reduce<ReadonlyArray<SearchRange>>((apart, one) => {
     const meets = (other: SearchRange) =>
-      other.status === one.status && other.tag === one.tag &&
+      other.status === one.status && other.tag === one.tag && hasSameWords(other, one) &&
       (other.createdAfter ?? -Infinity) <= (one.createdBefore ?? Infinity) &&
       (one.createdAfter ?? -Infinity) <= (other.createdBefore ?? Infinity)
-    const { status, tag } = one
-    return [...apart.filter((other) => !meets(other)), { ...union([...apart.filter(meets), one]), status, tag }]
+    const { status, tag, words } = one
+    const all = union([...apart.filter(meets), one])
+    return [...apart.filter((other) => !meets(other)), { ...all, status, tag, ...(words === undefined ? {} : { words }) }]
   }, [])
 
 /** The ranges of each endpoint, in the order in which a job passes through their statuses. */

@@ -83,6 +83,33 @@ export const bulkOperations = (it: ServerIt): void => {
       yield* two.purge
     }))
 
+  it.effect("finds and cancels jobs by the words of their inputs, within the endpoints of the key, and says how it searched", () =>
+    Effect.gen(function*() {
+      const { call, endpoint } = yield* ServerTest
+      const [one, two] = [yield* endpoint(), yield* endpoint()]
+      const { id: red } = yield* one.run({ text: "Red shoes" })
+      const { id: blue } = yield* one.run({ text: "blue shoes" })
+      const { id: other } = yield* two.run({ text: "red hat" })
+      const both = `endpoint:${one.id} endpoint:${two.id}`
+      const search = (text: string, by: { readonly authorization?: string } = {}) =>
+        Effect.map(
+          Effect.flatMap(call(`/api/v1/jobs${query(text)}`, by), page),
+          ({ jobs, text }) => ({ ids: jobs.map(({ id }) => id), text })
+        )
+      const found = yield* search(`${both} text:red`)
+      expect(found.ids).toEqual([other, red])
+      expect(found.text).toMatchObject({ from: null, characters: 16_384, undecided: 0 })
+      expect((yield* search(both)).text).toBeUndefined()
+      const by = yield* newKey(["jobs"], [one.id])
+      expect((yield* search("text:red", by)).ids).toEqual([red])
+      const cancelled = yield* run({ action: "cancel", query: `${both} -input:red` })
+      expect(cancelled).toMatchObject({ state: "done", matched: { count: 1, more: false }, done: 1 })
+      expect((yield* one.status(blue)).status).toBe("CANCELLED")
+      expect((yield* one.status(red)).status).toBe("IN_QUEUE")
+      yield* one.purge
+      yield* two.purge
+    }))
+
   it.effect("finds, counts and changes jobs by a query with NOT and OR, within the endpoints of the key", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest

@@ -3,12 +3,13 @@
  */
 import { Api } from "@stint/contract/Api"
 import { type BulkAction, BulkOperation, BulkSpec, COUNT_LIMIT, DEFAULT_HOLD_MILLIS } from "@stint/contract/Bulk"
-import { CurrentManager } from "@stint/contract/BulkApi"
+import { CurrentManager, type SearchedText } from "@stint/contract/BulkApi"
 import type { EndpointId } from "@stint/contract/Ids"
 import { BulkNotFound, Conflict, InvalidRequest, problemMembers } from "@stint/contract/Problem"
+import { TEXT_LENGTH } from "@stint/contract/SearchText"
 import { type BulkCaller, BulkJobs, type BulkMissing } from "@stint/queue/BulkJobs"
 import { JobQueue } from "@stint/queue/JobQueue"
-import { cursorOf, cursorText } from "@stint/queue/JobSearches"
+import { cursorOf, cursorText, type SearchedTexts } from "@stint/queue/JobSearches"
 import type { StoreError } from "@stint/store/StoreError"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -56,6 +57,14 @@ const callerOf = ({ endpoints, key, limits, name }: CurrentManager["Service"]): 
   ...(limits === undefined ? {} : { limits })
 })
 
+const searchedText = ({ behind, from, state, undecided }: SearchedTexts): SearchedText => ({
+  index: state,
+  from,
+  behind,
+  characters: TEXT_LENGTH,
+  undecided
+})
+
 /** The handlers. */
 export const layer = HttpApiBuilder.group(
   Api,
@@ -80,13 +89,14 @@ export const layer = HttpApiBuilder.group(
         Effect.fnUntraced(function*({ query: { cursor, limit, query } }) {
           const { endpoints, scope } = yield* scopeOf(query)
           const after = yield* mapListErrors(cursorOf(cursor))
-          const { jobs, next } = yield* mapStoreErrors(queue.search({ ...scope, limit, after }))
+          const { jobs, next, text } = yield* mapStoreErrors(queue.search({ ...scope, limit, after }))
           return {
             jobs: jobs.map((job) => ({
               endpoint: job.endpoint,
               ...jobListItem(job, endpoints.get(job.endpoint) ?? { errorTraceback: "none" })
             })),
-            cursor: cursorText(next)
+            cursor: cursorText(next),
+            ...(text === undefined ? {} : { text: searchedText(text) })
           }
         })
       )

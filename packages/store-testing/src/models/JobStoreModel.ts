@@ -19,6 +19,7 @@ import {
 } from "@stint/store/JobStore"
 import { NO_OWNER } from "@stint/store/Owner"
 import { exceededQuota, inputBytes, outcomeBytes, payloadBytes, type QuotaScope } from "@stint/store/Quota"
+import { complete } from "@stint/store/TextIndex"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 
@@ -269,6 +270,15 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
           next: last === undefined || last === found.at(-1) ? null : { createdAt: last.head.createdAt, id: last.head.id }
         }
       }),
+    texts: (endpoint, ids) =>
+      Effect.sync(() =>
+        new Map(ids.flatMap((id) => {
+          const entry = find(endpoint, id)
+          if (entry === undefined) return []
+          const { head: { tags }, input: { input }, outcome: { error, output } } = entry
+          return [[id, { input: complete(input), output: complete(output), error: complete(error), tags }] as const]
+        }))
+      ),
     ahead: (endpoint, id, limit) =>
       Effect.sync(() => {
         const entry = find(endpoint, id)

@@ -192,6 +192,7 @@ export const searchRules = (rule: Rule): void => {
           yield* TestClock.adjust(1)
         }
         const { search } = JobSearches.make({
+          texts: store.texts,
           // The newest page ends, then the oldest jobs begin to run.
           list: (of, query) => Effect.tap(store.list(of, { ...query, limit: 10 }), () => takeOne("ann"))
         })
@@ -209,6 +210,7 @@ export const searchRules = (rule: Rule): void => {
         const { id } = yield* submit()
         let isTaken = false
         const { search } = JobSearches.make({
+          texts: store.texts,
           list: (of, query) =>
             Effect.tap(store.list(of, query), () => {
               if (query.status !== "IN_QUEUE" || isTaken) return Effect.void

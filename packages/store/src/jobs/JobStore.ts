@@ -18,6 +18,7 @@ import type { JobMachineEvent, Rejection } from "./JobMachine.ts"
 import type { JobPage, JobQuery } from "./JobQuery.ts"
 import type { JobHead, JobRecord, JobReport } from "./JobRecord.ts"
 import type { ExceededQuota, Quotas } from "./Quota.ts"
+import type { JobTexts } from "./TextIndex.ts"
 
 /**
  * The failures that an acknowledged write survives. `D2`: a power loss. `D1`: a killed process. `none`: no failure; for tests and trials.
@@ -61,6 +62,9 @@ export interface Depth {
 
 /** One read of a job's stream stops after this number of characters. A single chunk can be several megabytes long. */
 export const MAX_READ_CHARACTERS = 4 * 1024 * 1024
+
+/** The maximum number of jobs whose texts are read at once: at most some megabytes. */
+export const TEXTS_LIMIT = 50
 
 /** What a trace of the job needs in addition to its head. */
 export type JobTraceContext = Pick<JobRecord, "traceparent" | "tracestate" | "error" | "lastError">
@@ -241,6 +245,12 @@ export class JobStore extends Context.Service<JobStore, {
 
   /** A page of the jobs of an endpoint, newest first. The cost must not grow with the number of other jobs. */
   readonly list: (endpoint: EndpointId, query: JobQuery) => Effect.Effect<JobPage, StoreError>
+
+  /**
+   * The texts of up to {@link TEXTS_LIMIT} jobs of an endpoint, by id. Unknown jobs are missing. Inputs and outputs are as they are in the database:
+   * those in a payload store are references.
+   */
+  readonly texts: (endpoint: EndpointId, ids: ReadonlyArray<JobId>) => Effect.Effect<ReadonlyMap<JobId, JobTexts>, StoreError>
 
   /** The number of ready jobs that would be claimed before this one, counted up to `limit`. Undefined when the job is not ready. */
   readonly ahead: (

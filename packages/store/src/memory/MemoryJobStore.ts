@@ -32,6 +32,7 @@ import type { JobHead, JobRecord } from "../jobs/JobRecord.ts"
 import { type ApplyResult, CLAIM_EXPIRED_LIMIT, type InsertResult, JobStore, type SubmissionKey } from "../jobs/JobStore.ts"
 import { exceededQuota, type Quotas } from "../jobs/Quota.ts"
 import * as Tally from "../jobs/Tally.ts"
+import * as TextIndex from "../jobs/TextIndex.ts"
 import { NO_OWNER } from "../Owner.ts"
 import { RunStore } from "../runs/RunStore.ts"
 import { isChild } from "../runs/RunTransactions.ts"
@@ -52,6 +53,7 @@ import {
   nodeComesBefore,
   pageOf,
   recordOf,
+  textsOf,
   usageOf
 } from "./MemoryJobs.ts"
 import * as MemoryRuns from "./MemoryRuns.ts"
@@ -434,6 +436,11 @@ const make = (
         return { job, chunks, from: start + 1, more: start + chunks.length < entry.chunks.length }
       }),
     list: (endpoint, query) => Effect.sync(() => pageOf(jobsOf(endpoint).all, query)),
+    texts: (endpoint, ids) =>
+      Effect.sync(() => {
+        const found = ids.flatMap((id) => find(endpoint, id) ?? [])
+        return new Map(found.map((entry) => [entry.head.id, textsOf(entry)]))
+      }),
     ahead: (endpoint, id, limit) =>
       Effect.sync(() => {
         const entry = find(endpoint, id)
@@ -479,13 +486,23 @@ const contextOf = (jobs: ReturnType<typeof make>, outbox: ReturnType<typeof Memo
     Context.add(RunStore, jobs.runs),
     Context.add(ScheduleStore, jobs.schedules),
     Context.add(BulkStore, jobs.bulk),
+    Context.add(TextIndex.TextIndex, TextIndex.none),
     Context.add(ErrorGroupStore, jobs.errors.service),
     Context.add(WebhookStore, WebhookStore.of(outbox.service)),
     Context.add(JobLogStore, JobLogStore.of(jobs.logs))
   )
 
 /** The stores of jobs and what changes with them. */
-type Stores = JobStore | BatchStore | BulkStore | ErrorGroupStore | RunStore | ScheduleStore | WebhookStore | JobLogStore
+type Stores =
+  | JobStore
+  | BatchStore
+  | BulkStore
+  | ErrorGroupStore
+  | RunStore
+  | ScheduleStore
+  | TextIndex.TextIndex
+  | WebhookStore
+  | JobLogStore
 
 /** A job store with batches, outbox and logs. Accepts jobs for any endpoint. Each build of the layer starts empty. */
 export const layer: Layer.Layer<Stores> = Layer.effectContext(

@@ -9,6 +9,7 @@ import type { JobHead, JobInput, JobOutcome, JobRecord, JobSummary } from "../jo
 import { MAX_READ_CHARACTERS, type SubmissionKey } from "../jobs/JobStore.ts"
 import { inputBytes, outcomeBytes, payloadBytes, type QuotaUsage } from "../jobs/Quota.ts"
 import type * as Tally from "../jobs/Tally.ts"
+import { complete, type JobTexts } from "../jobs/TextIndex.ts"
 import { compareNewestFirst } from "../ListCursor.ts"
 import type * as MinHeap from "./MinHeap.ts"
 
@@ -70,6 +71,14 @@ export const keyOf = (endpoint: EndpointId, { key, owner }: Pick<SubmissionKey, 
 
 /** The complete job. */
 export const recordOf = ({ head, input, outcome }: Entry): JobRecord => ({ ...head, ...outcome, ...input })
+
+/** The texts that a search compares. */
+export const textsOf = ({ head: { tags }, input: { input }, outcome: { error, output } }: Entry): JobTexts => ({
+  input: complete(input),
+  output: complete(output),
+  error: complete(error),
+  tags
+})
 
 /** What jobs use. `logBytes`: the size of a job's log. */
 export const usageOf = (entries: Iterable<Entry>, logBytes: (id: JobId) => number): QuotaUsage => {

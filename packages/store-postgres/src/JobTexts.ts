@@ -1,0 +1,51 @@
+/**
+ * The texts of jobs that a search compares (`@stint/store/TextIndex`).
+ */
+import { type EndpointId, JobId } from "@stint/contract/Ids"
+import { TEXT_LENGTH } from "@stint/contract/SearchText"
+import type { JobTexts, StoredText } from "@stint/store/TextIndex"
+import * as Schema from "effect/Schema"
+import type { Query } from "./Connection.ts"
+import { STATE_TABLES } from "./JobColumns.ts"
+import { unescapeNul } from "./NulText.ts"
+
+/** Enough characters even if each of them is stored with an escape (NulText.ts). */
+const STORED_LENGTH = TEXT_LENGTH * 2
+
+const beginning = (column: string) => `left(${column}, ${STORED_LENGTH}), char_length(${column}) > ${STORED_LENGTH}`
+
+const Text = Schema.NullOr(Schema.String)
+const IsCut = Schema.NullOr(Schema.Boolean)
+
+const decodeRow = Schema.decodeUnknownSync(
+  Schema.Tuple([
+    JobId,
+    Text,
+    IsCut,
+    Text,
+    IsCut,
+    Text,
+    IsCut,
+    Schema.fromJsonString(Schema.Struct({ tags: Schema.Array(Schema.String) }))
+  ])
+)
+
+const stored = (text: string | null, isCut: boolean | null): StoredText => ({ text: unescapeNul(text), isCut: isCut === true })
+
+/** The texts of some jobs of an endpoint. */
+export const textsOf = async (
+  query: Query,
+  endpoint: EndpointId,
+  ids: ReadonlyArray<JobId>
+): Promise<ReadonlyMap<JobId, JobTexts>> => {
+  const states = STATE_TABLES.map((place) => `SELECT id, output, error FROM stint.${place} WHERE id = ANY($2::text[])`)
+  const rows = await query(
+    `SELECT j.id, ${beginning("j.input")}, ${beginning("s.output")}, ${beginning("s.error")}, j.spec
+     FROM (${states.join(" UNION ALL ")}) s JOIN stint.jobs j ON j.id = s.id WHERE j.endpoint = $1`,
+    [endpoint, ids]
+  )
+  return new Map(rows.map((row) => {
+    const [id, input, inputIsCut, output, outputIsCut, error, errorIsCut, { tags }] = decodeRow(row)
+    return [id, { input: stored(input, inputIsCut), output: stored(output, outputIsCut), error: stored(error, errorIsCut), tags }]
+  }))
+}
