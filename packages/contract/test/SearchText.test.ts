@@ -75,7 +75,7 @@ describe("words", () => {
         expect(wordsOf(one.normalize("NFD"), { isJson: false }).words).toEqual(words)
         expect(wordsOf(words.join(" "), { isJson: false }).words).toEqual(words)
       }
-      const escaped = `"${[...JSON.stringify(one).slice(1, -1)].map((c) => c === "a" ? "\\u0061" : c).join("")}"`
+      const escaped = `"${Array.from(one, (c) => c === "a" ? "\\u0061" : JSON.stringify(c).slice(1, -1)).join("")}"`
       expect(wordsOf(escaped, { isJson: true })).toEqual(wordsOf(JSON.stringify(one), { isJson: true }))
     }))
   })
@@ -127,7 +127,10 @@ describe("phrases", () => {
         const some = words.input.words.slice(at, at + count)
         if (some.length === 0) return
         const last = some.at(-1) ?? ""
-        const wanted = { words: isPrefix ? [...some.slice(0, -1), [...last].slice(0, -1).join("") || last] : some, isPrefix }
+        const wanted = {
+          words: isPrefix ? [...some.slice(0, -1), Array.from(last).slice(0, -1).join("") || last] : some,
+          isPrefix
+        }
         const indexed = indexWords("a-b", words)
         for (const fields of [TEXT_KEYS.input, TEXT_KEYS.text]) {
           expect(hasPhrase(wanted, fields, words)).toBe(true)

@@ -11,7 +11,6 @@
  * (docs/decisions/0003-sqlite-without-sqlclient.md).
  */
 import type { EndpointId } from "@stint/contract/Ids"
-import { JobStatus } from "@stint/contract/Job"
 import type { JsonText } from "@stint/contract/Json"
 import * as BatchMachine from "@stint/store/BatchMachine"
 import { BatchStore } from "@stint/store/BatchStore"
@@ -22,8 +21,7 @@ import { failureOf } from "@stint/store/ErrorGroupMachine"
 import { ErrorGroupStore } from "@stint/store/ErrorGroupStore"
 import { webhookJson } from "@stint/store/JobJson"
 import { bulkOf, isParked, isReady, type JobMachineEvent, transition } from "@stint/store/JobMachine"
-import { type JobPage, type JobQuery, SCAN_LIMIT } from "@stint/store/JobQuery"
-import type { JobHead, JobRecord, JobSummary } from "@stint/store/JobRecord"
+import type { JobHead, JobRecord } from "@stint/store/JobRecord"
 import {
   type ApplyResult,
   CLAIM_EXPIRED_LIMIT,
@@ -35,7 +33,6 @@ import {
   type SubmissionKey
 } from "@stint/store/JobStore"
 import { webhookEventOf } from "@stint/store/JobWebhookEvents"
-import { compareNewestFirst, type ListCursor } from "@stint/store/ListCursor"
 import { type ExceededQuota, exceededQuota, payloadBytes, type Quotas } from "@stint/store/Quota"
 import { RunStore } from "@stint/store/RunStore"
 import * as RunTransactions from "@stint/store/RunTransactions"
@@ -50,7 +47,8 @@ import * as Result from "effect/Result"
 import * as BatchRows from "./BatchRows.ts"
 import * as ConcurrencySlots from "./ConcurrencySlots.ts"
 import * as DeliveryRows from "./DeliveryRows.ts"
-import { type Row, toSummary } from "./JobColumns.ts"
+import type { Row } from "./JobColumns.ts"
+import * as JobLists from "./JobLists.ts"
 import * as JobRows from "./JobRows.ts"
 import * as RunRows from "./RunRows.ts"
 import * as SqliteBatches from "./SqliteBatches.ts"
@@ -64,18 +62,10 @@ import * as Tallies from "./Tallies.ts"
 import * as TextIndexRows from "./TextIndexRows.ts"
 import * as UsageCounters from "./UsageCounters.ts"
 
-const STATUSES: ReadonlyArray<JobStatus> = JobStatus.literals
-
 const NO_OTHERS: ReadonlyArray<ApplyResult> = []
 
 /** The attempt under which a chunk is stored. The attempts of a run continue each other, so all its chunks have the attempt 0. */
 const chunkAttempt = ({ attempt }: JobHead, isRun: boolean): number => isRun ? 0 : attempt
-
-/** Later than any time. */
-const LAST = Number.MAX_SAFE_INTEGER
-
-/** After any id. */
-const LAST_ID = "\uffff"
 
 const make = Effect.gen(function*() {
   const db = yield* SqliteDatabase
@@ -286,80 +276,7 @@ const make = Effect.gen(function*() {
     return { jobs, expired, isolating: tallies.current(endpoint).isolated > 0 }
   }
 
-  /** Reads one index range per status and merges them. */
-  const listByStatus = (
-    endpoint: EndpointId,
-    statuses: ReadonlyArray<JobStatus>,
-    range: JobRows.TimeRange,
-    limit: number
-  ): JobPage => {
-    const found = statuses.flatMap((status) => rows.listed(endpoint, status, range, limit + 1))
-    if (statuses.length > 1) found.sort(compareNewestFirst)
-    const page = found.slice(0, limit)
-    const last = page.at(-1)
-    return {
-      jobs: page.map(({ row }) => toSummary(row)),
-      next: last === undefined || found.length === page.length ? null : { createdAt: last.createdAt, id: last.id }
-    }
-  }
-
-  const listByTag = (
-    endpoint: EndpointId,
-    tag: string,
-    status: JobStatus | undefined,
-    range: JobRows.TimeRange,
-    limit: number
-  ): JobPage => {
-    const scanLimit = status === undefined ? limit : SCAN_LIMIT
-    const found = rows.tagged(endpoint, tag, range, scanLimit + 1)
-    const jobs: Array<JobSummary> = []
-    let last: ListCursor | null = null
-    let scanned = 0
-    for (const place of found) {
-      if (jobs.length === limit || scanned === scanLimit) break
-      scanned += 1
-      last = { createdAt: place.createdAt, id: place.id }
-      const job = rows.summary(place.seq)
-      if (job !== undefined && (status === undefined || job.status === status)) jobs.push(job)
-    }
-    return { jobs, next: scanned < found.length ? last : null }
-  }
-
-  /** Reads the jobs that may have the words from the index. `start`: the index contains the jobs submitted since then. */
-  const listByWords = (endpoint: EndpointId, query: JobQuery, range: JobRows.TimeRange, start: number): JobPage => {
-    const { limit, status, tag, words = [] } = query
-    const scanLimit = status === undefined && tag === undefined ? limit : SCAN_LIMIT
-    const indexed = { ...range, from: Math.max(range.from, start) }
-    const found = index.found(endpoint, words, indexed, scanLimit + 1, rows.summary)
-    const jobs: Array<JobSummary> = []
-    let last: ListCursor | null = null
-    let scanned = 0
-    for (const { createdAt, id, seq } of found) {
-      if (jobs.length === limit || scanned === scanLimit) break
-      scanned += 1
-      last = { createdAt, id }
-      const job = rows.summary(seq)
-      if (job === undefined || (status !== undefined && job.status !== status)) continue
-      if (tag === undefined || job.tags.includes(tag)) jobs.push(job)
-    }
-    if (scanned < found.length) return { jobs, next: last }
-    // Older jobs are listed without the index, from before its first millisecond.
-    return { jobs, next: range.from < start ? { createdAt: start - 1, id: LAST_ID } : null }
-  }
-
-  const list = (endpoint: EndpointId, query: JobQuery): JobPage => {
-    const { after, createdAfter, createdBefore, limit, status, tag } = query
-    const range = {
-      from: createdAfter ?? -LAST,
-      to: Math.min(createdBefore === undefined ? LAST : createdBefore - 1, after?.createdAt ?? LAST),
-      after: after ?? { createdAt: LAST, id: "" }
-    }
-    const start = query.words === undefined ? undefined : index.start()
-    if (start !== undefined && range.to >= start) return listByWords(endpoint, query, range, start)
-    return tag === undefined
-      ? listByStatus(endpoint, status === undefined ? STATUSES : [status], range, limit)
-      : listByTag(endpoint, tag, status, range, limit)
-  }
+  const list = JobLists.make(rows, index)
 
   /** Logs the errors of unreadable rows. */
   const reportRowErrors = Effect.suspend(() =>

@@ -74,7 +74,7 @@ const beginning = (column: string) =>
   `CASE WHEN octet_length(${column}) <= ${TEXT_BYTES} THEN ${column}
      ELSE CAST(substr(CAST(${column} AS BLOB), 1, ${TEXT_BYTES}) AS TEXT) END AS ${column}, octet_length(${column}) > ${TEXT_BYTES} AS ${column}IsCut`
 
-export const TEXTS = `${beginning("input")}, ${beginning("output")}, ${beginning("error")}, tags`
+const TEXTS = `${beginning("input")}, ${beginning("output")}, ${beginning("error")}, tags`
 
 const isCut = Schema.NullOr(Schema.BooleanFromBit)
 
@@ -265,5 +265,3 @@ export const make = (db: SqliteDatabase["Service"]) => {
     }
   }
 }
-
-export type TextIndexRows = ReturnType<typeof make>

@@ -20,6 +20,7 @@ export const TEXT_LENGTH = 16_384
 
 /** The texts of a job that a query can name. */
 export const TEXT_FIELDS = ["input", "output", "error", "tags"] as const
+/** A text of a job. */
 export type TextField = (typeof TEXT_FIELDS)[number]
 
 /** The keys of the terms that search for words, and the texts that each one covers. */
@@ -28,7 +29,9 @@ export const TEXT_KEYS = {
   output: ["output"],
   text: TEXT_FIELDS
 } as const satisfies Readonly<Record<string, ReadonlyArray<TextField>>>
+/** A key of a term that searches for words. */
 export type TextKey = keyof typeof TEXT_KEYS
+/** The same keys as a list. */
 export const TEXT_KEY_NAMES: ReadonlyArray<TextKey> = ["input", "output", "text"]
 
 /** The words of a text, in order. `isCut`: the text has more words. */

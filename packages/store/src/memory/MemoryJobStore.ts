@@ -47,6 +47,7 @@ import {
   comesBefore,
   type EndpointJobs,
   type Entry,
+  entryOf,
   isWaiting,
   keyOf,
   limitChunks,
@@ -248,18 +249,7 @@ const make = (
   }
 
   const insert = (job: JobRecord, key?: SubmissionKey) => {
-    const { error, input, lastError, output, progress, s3Config, traceparent, tracestate, ...head } = job
-    const entry: Entry = {
-      head,
-      input: { input, s3Config, traceparent, tracestate },
-      outcome: { progress, output, error, lastError },
-      errorGroup: null,
-      chunks: [],
-      key,
-      order: ++order,
-      turn: 0,
-      dueNodeAt: undefined
-    }
+    const entry = entryOf(job, key, ++order)
     slots.place(entry, undefined)
     entries.set(job.id, entry)
     jobsOf(job.endpoint).all.add(entry)
@@ -436,11 +426,7 @@ const make = (
         return { job, chunks, from: start + 1, more: start + chunks.length < entry.chunks.length }
       }),
     list: (endpoint, query) => Effect.sync(() => pageOf(jobsOf(endpoint).all, query)),
-    texts: (endpoint, ids) =>
-      Effect.sync(() => {
-        const found = ids.flatMap((id) => find(endpoint, id) ?? [])
-        return new Map(found.map((entry) => [entry.head.id, textsOf(entry)]))
-      }),
+    texts: (endpoint, ids) => Effect.sync(() => textsOf(ids.flatMap((id) => find(endpoint, id) ?? []))),
     ahead: (endpoint, id, limit) =>
       Effect.sync(() => {
         const entry = find(endpoint, id)
@@ -493,16 +479,8 @@ const contextOf = (jobs: ReturnType<typeof make>, outbox: ReturnType<typeof Memo
   )
 
 /** The stores of jobs and what changes with them. */
-type Stores =
-  | JobStore
-  | BatchStore
-  | BulkStore
-  | ErrorGroupStore
-  | RunStore
-  | ScheduleStore
-  | TextIndex.TextIndex
-  | WebhookStore
-  | JobLogStore
+type Stores = JobStore | RecordStores | TextIndex.TextIndex | WebhookStore | JobLogStore
+type RecordStores = BatchStore | BulkStore | ErrorGroupStore | RunStore | ScheduleStore
 
 /** A job store with batches, outbox and logs. Accepts jobs for any endpoint. Each build of the layer starts empty. */
 export const layer: Layer.Layer<Stores> = Layer.effectContext(

@@ -72,13 +72,28 @@ export const keyOf = (endpoint: EndpointId, { key, owner }: Pick<SubmissionKey, 
 /** The complete job. */
 export const recordOf = ({ head, input, outcome }: Entry): JobRecord => ({ ...head, ...outcome, ...input })
 
-/** The texts that a search compares. */
-export const textsOf = ({ head: { tags }, input: { input }, outcome: { error, output } }: Entry): JobTexts => ({
-  input: complete(input),
-  output: complete(output),
-  error: complete(error),
-  tags
-})
+/** The texts of each job that a search compares. */
+export const textsOf = (entries: ReadonlyArray<Entry>): ReadonlyMap<JobId, JobTexts> =>
+  new Map(entries.map(({ head: { id, tags }, input: { input }, outcome: { error, output } }) => [
+    id,
+    { input: complete(input), output: complete(output), error: complete(error), tags }
+  ]))
+
+/** A new job. */
+export const entryOf = (job: JobRecord, key: SubmissionKey | undefined, order: number): Entry => {
+  const { error, input, lastError, output, progress, s3Config, traceparent, tracestate, ...head } = job
+  return {
+    head,
+    input: { input, s3Config, traceparent, tracestate },
+    outcome: { progress, output, error, lastError },
+    errorGroup: null,
+    chunks: [],
+    key,
+    order,
+    turn: 0,
+    dueNodeAt: undefined
+  }
+}
 
 /** What jobs use. `logBytes`: the size of a job's log. */
 export const usageOf = (entries: Iterable<Entry>, logBytes: (id: JobId) => number): QuotaUsage => {
