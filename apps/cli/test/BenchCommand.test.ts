@@ -80,7 +80,7 @@ describe("an endpoint without cold starts", () => {
     expect(ColdStarts.obstacleOf({ id: EndpointId.make("e"), ...endpoint })?.message).toBe(message)
   })
 
-  it("is noticed by requests that find a running worker, which do not count", async () => {
+  it("is noticed by requests that find a running worker, and these requests do not count as cold starts", async () => {
     const zeros = { idle: 0, initializing: 0, ready: 0, running: 0, throttled: 0, unhealthy: 0 }
     const job = { id: "j", status: "COMPLETED", delayTime: 1, executionTime: 1 }
     const counts = { made: 1, most: 3 }

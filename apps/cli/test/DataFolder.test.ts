@@ -21,7 +21,7 @@ describe.skipIf(process.platform === "win32")("the data folder", () => {
 
   const open = (folder: string) => Effect.runPromise(Effect.result(DataFolder.open(folder)))
 
-  it("is created for its owner only, whatever the umask", async () => {
+  it("can be accessed only by its owner, whatever the umask", async () => {
     const folder = join(root, "new", "data")
     expect(await open(folder)).toMatchObject({ _tag: "Success", success: folder })
     expect(await modeOf(folder)).toBe("700")

@@ -103,7 +103,7 @@ describe("Autoscaler: warm times", () => {
 })
 
 describe("Autoscaler: scaling", () => {
-  test("starts no worker before the first job, and one worker at once for the first job", () =>
+  test("starts no worker before the first job, and immediately starts one worker for it", () =>
     Effect.gen(function*() {
       const endpoint = yield* deploy()
       yield* after("1 hour")

@@ -35,7 +35,7 @@ const assess = (more: Partial<WorkerObservation> = {}) =>
   }, limits)
 
 describe("WorkerHealth", () => {
-  it("reports an idle worker that calls as healthy, and checks it again when it could be silent for too long", () =>
+  it("reports an idle worker as healthy after a call, and checks it again when its silence could exceed the limit", () =>
     assert.deepStrictEqual(assess(), { _tag: "Healthy", checkAt: NOW + 120_000 }))
 
   it("drains a worker for an operator at once, even if it is starting, is unhealthy or runs a job", () => {

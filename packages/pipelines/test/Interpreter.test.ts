@@ -361,7 +361,7 @@ describe("compensation", () => {
       ])
     }))
 
-  it.effect("undoes when a caller cancels, and the run is CANCELLED", () =>
+  it.effect("runs the compensations when a caller cancels, and the run ends as CANCELLED", () =>
     Effect.gen(function*() {
       const log: Array<string> = []
       const run = yield* PipelineTest.start(make(log), 4, { endpoints })

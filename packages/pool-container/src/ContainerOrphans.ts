@@ -110,7 +110,9 @@ export const removeUnknown = Effect.fnUntraced(function*(engine: Engine.Engine, 
   for (const { Id, Labels } of containers) {
     const worker = Labels?.["stint.worker"]
     if (worker !== undefined && recorded.has(worker)) continue
-    yield* Effect.logWarning(`Removing the container ${Id.slice(0, 12)} of an earlier run of the platform, which has no record.`)
+    yield* Effect.logWarning(
+      `Removing container ${Id.slice(0, 12)} left over from an earlier run of the platform: it has no record.`
+    )
     yield* engine.remove(Id)
   }
 })

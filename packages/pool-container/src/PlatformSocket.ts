@@ -55,7 +55,7 @@ const listenIn = (pid: number, port: number): Effect.Effect<Server, PoolError> =
       if (handle instanceof Server) server = handle
       if (typeof message === "object" && message !== null && "problem" in message) words += String(message.problem)
     })
-    // Only now, because until its exit the helper would accept connections, too.
+    // Only now, because the helper accepts connections until it exits.
     child.once("close", (code) =>
       resume(
         server === undefined ? Effect.fail(failed(words.trim() || `the helper exited with code ${code}`)) : Effect.succeed(server)

@@ -251,7 +251,7 @@ export const make = (db: SqliteDatabase["Service"]) => {
       db.statement(`SELECT created_at AS createdAt, seq FROM text_docs ORDER BY doc LIMIT ? + 0`).all(limit).map((row) =>
         decodePlace(row)
       ),
-    /** The jobs whose documents have the words, newest first, but in no order within a {@link UNIT}. Read lazily. */
+    /** The jobs whose documents contain the words, newest first, but in no particular order within a {@link UNIT}. Read lazily. */
     found: function*(range: WordRange): Iterable<FoundRow> {
       const { after, endpoint, from, to } = range
       const rows = db.statement(

@@ -141,7 +141,7 @@ describe("invariants for every sequence of events", () => {
     })
   })
 
-  it("removes a job only by a tick, after its retention", () => {
+  it("removes a job only in a tick, after its retention", () => {
     always(({ decided, event, job, now }) => {
       if (Result.isFailure(decided) || decided.success._tag !== "Remove") return
       assert.strictEqual(event._tag, "Tick")

@@ -128,7 +128,7 @@ const moveAside = async (dataDir: string, stamp: string): Promise<string | undef
   if (present.length === 0) return undefined
   const aside = join(dataDir, `before-restore-${stamp}`)
   await mkdir(aside, { mode: 0o700 })
-  // Moves the database first, because a platform that starts now refuses to create a new one.
+  // Moves the database first: a platform that is started from then on refuses to create a new one.
   for (const name of present.sort((a) => a === DATABASE ? -1 : 0)) await rename(join(dataDir, name), join(aside, name))
   return aside
 }

@@ -19,7 +19,7 @@ interface Reading {
   readonly endpoints: ReadonlyArray<EndpointHealth>
 }
 
-/** Ended jobs per second since the previous read. If the retention of jobs has ended in between, the value can be negative and is then unknown. */
+/** Ended jobs per second since the previous read. If jobs were removed in between, the value can be negative, and then counts as unknown. */
 const rateOf = ({ endpoint, jobs }: EndpointHealth, at: number, before: Reading | undefined): string => {
   const earlier = before?.endpoints.find((one) => one.endpoint === endpoint)?.jobs
   if (before === undefined || earlier === undefined || at <= before.at) return "-"

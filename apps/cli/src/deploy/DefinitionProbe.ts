@@ -1,5 +1,5 @@
 /**
- * Determines the definition in a pipeline's handler before its deployment.
+ * Reads the definition from a pipeline's handler before the pipeline is deployed.
  *
  * ```
  *   the handler runs as a worker of a server in this process --run-journal, definitions--> the graph; the worker is ended

@@ -8,7 +8,7 @@ import { textAt } from "../format/AddressQuery.ts"
 /** The states, in the order of their buttons. */
 export const ERROR_STATES: ReadonlyArray<ErrorGroupState> = ["open", "resolved"]
 
-/** The periods, in the order of their choices. `latest`: since each endpoint's current release. */
+/** The periods, in the order in which they are offered. `latest`: since each endpoint's current release. */
 export const PERIODS = [
   ["", "Any time"],
   ["latest", "Since the last release"],

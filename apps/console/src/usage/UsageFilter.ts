@@ -4,7 +4,7 @@
 import type { UsageBy, UsageReport, UsageStep } from "@stint/contract/UsageApi"
 import { textAt } from "../format/AddressQuery.ts"
 
-/** The periods, in the order of their choices. Days are UTC days, as in budgets. */
+/** The periods, in the order in which they are offered. Days are UTC days, as in budgets. */
 export const RANGES = [["7d", "7 days"], ["30d", "30 days"], ["month", "This month"], ["custom", "Custom"]] as const
 
 /** A choice of {@link RANGES}. */

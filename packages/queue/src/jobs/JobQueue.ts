@@ -108,7 +108,7 @@ export class JobQueue extends Context.Service<
      */
     readonly fire: (submission: Submission, schedule: ScheduleRecord) => Effect.Effect<InsertResult, StoreError>
 
-    /** Stores the job that a bulk operation submits, together with the operation after this job. The submission must have an idempotency key. */
+    /** Stores the job that a bulk operation submits, together with the new state of the operation. The submission must have an idempotency key. */
     readonly submitStep: (submission: Submission, bulk: BulkRecord) => Effect.Effect<InsertResult, StoreError>
 
     /** Cancels or retries a job for a bulk operation, and stores the operation after this job in the same commit. */

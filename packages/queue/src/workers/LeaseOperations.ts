@@ -66,7 +66,7 @@ const isJobId = Schema.is(JobId)
 
 const NO_LEASES: ReadonlyArray<number> = []
 
-/** After this time, a worker has either stopped an ended job or named it in a heartbeat. Milliseconds. */
+/** After this time, a worker has either stopped a job that has ended or still reports it in a heartbeat. Milliseconds. */
 const STALE_STOP_MILLIS = 60_000
 
 /** The wait-list key of canary workers that have taken their share of the jobs. */

@@ -87,7 +87,7 @@ const inactive = (key: KeyRecord, status: "REVOKED" | "EXPIRED") =>
 /** The id of the platform's own key, whose holder may know every secret. */
 const PLATFORM = "platform"
 
-/** The keys whose holders may know the secret of a key after `issuer` has rotated it. */
+/** The keys whose holders can know the new secret of a key that `issuer` has rotated. */
 const issuersAfterRotation = (key: KeyRecord, issuer: string, graceMs: number): ReadonlyArray<string> => {
   const before = key.issuedBy ?? []
   // The secrets that earlier issuers know become invalid only when the operator rotates the key without a grace period.

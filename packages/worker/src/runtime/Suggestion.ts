@@ -1,4 +1,4 @@
 /**
- * The contract's suggestions, for plugins and the SDK, which depend only on the worker.
+ * Re-exports the contract's "did you mean" suggestions for plugins and the SDK, because they depend only on the worker.
  */
 export { didYouMean } from "@stint/contract/Suggestion"
