@@ -53,7 +53,7 @@ describe("the forecast of a queue", () => {
     expect(forecastOf(120, { arrivals: 3, ended: 3.01 })).toBe("steady")
   })
 
-  it("says nothing about an empty queue, or about one that nothing enters or leaves", () => {
+  it("shows no estimate for an empty queue, or for one without arrivals and departures", () => {
     expect(forecastOf(0, { arrivals: 1, ended: 3 })).toBeUndefined()
     expect(forecastOf(5, { arrivals: 0, ended: 0 })).toBeUndefined()
   })

@@ -34,7 +34,7 @@ export const make = (): ReportSize => {
     current: () => size,
     arrived: (bytes, millis) => {
       if (millis > SLOW_MILLIS) size = Math.max(MIN_SIZE, Math.floor(size / 2))
-      // A report with few lines says nothing about a full one.
+      // The time of a report with few lines does not predict the time of a full one.
       else if (millis < FAST_MILLIS && bytes >= size / 2) size = Math.min(MAX_SIZE, size * 2)
     },
     lost: () => {

@@ -50,7 +50,7 @@ export interface Entry {
   pooled: boolean
   /** Whether a pool of an earlier platform process started the worker. */
   adopted: boolean
-  /** Whether the connection to its machine was lost. It receives no more jobs, because nobody could stop it. */
+  /** Whether the connection to its machine was lost. It receives no more jobs, because the platform could not stop it. */
   lost: boolean
   /** When a pool of this process started the worker; null for other workers. */
   start: WorkerStarts.WorkerStart | null
