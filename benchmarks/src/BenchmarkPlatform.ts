@@ -2,7 +2,8 @@
  * A real platform in a separate process, with a free port and its own data folder.
  */
 import { spawn } from "node:child_process"
-import { rm } from "node:fs/promises"
+import { mkdtemp, rm, writeFile } from "node:fs/promises"
+import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
 
 /** The API key of every benchmark platform. */
@@ -54,4 +55,24 @@ export const startPlatform = async (
       await rm(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 })
     }
   }
+}
+
+/** A package of this checkout, as the source of an import in a handler. */
+export const source = (name: string): string =>
+  JSON.stringify(resolve(import.meta.dirname, `../../packages/${name}/src/index.ts`))
+
+/** Starts a platform with an endpoint, and one worker, for each handler source. `folder` is removed with the platform. */
+export const startHandlers = async (
+  handlers: Readonly<Record<string, string>>
+): Promise<Platform & { readonly folder: string }> => {
+  const folder = await mkdtemp(join(tmpdir(), "stint-benchmark-"))
+  const endpoints: Record<string, unknown> = {}
+  for (const [name, text] of Object.entries(handlers)) {
+    const handler = join(folder, `${name}.ts`)
+    await writeFile(handler, text)
+    endpoints[name] = { handler, workers: { min: 1, max: 1 } }
+  }
+  const config = join(folder, "stint.config.ts")
+  await writeFile(config, `export default ${JSON.stringify({ endpoints })}\n`)
+  return { ...await startPlatform(config, folder, { PLATFORM_LOG_LEVEL: "WARN" }), folder }
 }

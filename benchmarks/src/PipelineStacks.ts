@@ -4,16 +4,13 @@
  */
 import { missing, startCluster } from "@stint/store-postgres/testing"
 import * as Schema from "effect/Schema"
-import { mkdtemp, readFile, writeFile } from "node:fs/promises"
-import { tmpdir } from "node:os"
-import { join, resolve } from "node:path"
+import { readFile } from "node:fs/promises"
+import { join } from "node:path"
 import { fileURLToPath } from "node:url"
-import { KEY, startPlatform } from "./BenchmarkPlatform.ts"
+import { KEY, source, startHandlers } from "./BenchmarkPlatform.ts"
 import { endChild, json, portOf, type Stack, startChild } from "./HttpStacks.ts"
 import { PEERS } from "./Peers.ts"
 import { OUTPUT } from "./SubjectProcess.ts"
-
-const source = (name: string) => JSON.stringify(resolve(import.meta.dirname, `../../packages/${name}/src/index.ts`))
 
 const TEXT = "Schema.Struct({ text: Schema.String })"
 
@@ -56,16 +53,7 @@ const Health = Schema.Struct({ jobs: Schema.Struct({ inQueue: Schema.Int, inProg
 
 /** Starts one platform (SQLite, D2), with a worker process for each handler. Returns a stack for each of the three ways to call it. */
 export const stintPipelines = async (): Promise<ReadonlyArray<Stack>> => {
-  const folder = await mkdtemp(join(tmpdir(), "stint-benchmark-"))
-  const endpoints: Record<string, unknown> = {}
-  for (const [name, text] of Object.entries(HANDLERS)) {
-    const handler = join(folder, `${name}.ts`)
-    await writeFile(handler, text)
-    endpoints[name] = { handler, workers: { min: 1, max: 1 } }
-  }
-  const config = join(folder, "stint.config.ts")
-  await writeFile(config, `export default ${JSON.stringify({ endpoints })}\n`)
-  const platform = await startPlatform(config, folder, { PLATFORM_LOG_LEVEL: "WARN" })
+  const platform = await startHandlers(HANDLERS)
   const decode = Schema.decodeUnknownSync(Health)
   const openJobs = async (endpoint: string): Promise<number> => {
     const { jobs } = decode(

@@ -11,13 +11,12 @@
  * `--items N` (default 10000), `--rounds N` (default 3), `--only lists,sleeps`. Takes about 4 minutes.
  */
 import * as Schema from "effect/Schema"
-import { mkdtemp, readFile, writeFile } from "node:fs/promises"
-import { tmpdir } from "node:os"
-import { join, resolve } from "node:path"
+import { readFile, writeFile } from "node:fs/promises"
+import { join } from "node:path"
 import process from "node:process"
 import { setTimeout as pause } from "node:timers/promises"
 import { parseArgs } from "node:util"
-import { KEY, startPlatform } from "./BenchmarkPlatform.ts"
+import { KEY, source, startHandlers } from "./BenchmarkPlatform.ts"
 import { json } from "./HttpStacks.ts"
 import { formatFigure, median, quantiles, tableOf } from "./Rounds.ts"
 
@@ -36,8 +35,6 @@ const wanted = new Set(values.only.split(","))
 const SPREAD = 5_000
 /** How many runs are submitted at the same time. */
 const CALLERS = 32
-
-const source = (name: string) => JSON.stringify(resolve(import.meta.dirname, `../../packages/${name}/src/index.ts`))
 
 const CHILD = `const child = Handler.make("child", { input: Schema.Int, output: Schema.Int, run: Effect.succeed })`
 
@@ -76,16 +73,7 @@ const decodeBatch = Schema.decodeUnknownSync(Batch)
 const decodeId = Schema.decodeUnknownSync(Schema.Struct({ id: Schema.String }))
 const decodeRun = Schema.decodeUnknownSync(Schema.Struct({ status: Schema.String, output: Schema.Int }))
 
-const folder = await mkdtemp(join(tmpdir(), "stint-benchmark-"))
-const endpoints: Record<string, unknown> = {}
-for (const [name, text] of Object.entries(HANDLERS)) {
-  const handler = join(folder, `${name}.ts`)
-  await writeFile(handler, text)
-  endpoints[name] = { handler, workers: { min: 1, max: 1 } }
-}
-const config = join(folder, "stint.config.ts")
-await writeFile(config, `export default ${JSON.stringify({ endpoints })}\n`)
-const platform = await startPlatform(config, folder, { PLATFORM_LOG_LEVEL: "WARN" })
+const platform = await startHandlers(HANDLERS)
 
 const call = (method: string, path: string, body?: unknown): Promise<unknown> =>
   json(`${platform.url}${path}`, {
@@ -137,7 +125,7 @@ const lists = async (): Promise<void> => {
 
 /** Runs that sleep. Returns how late each sleep ended, in milliseconds, until the next step had begun in the worker. */
 const sleeps = async (round: number): Promise<ReadonlyArray<number>> => {
-  const log = join(folder, `late-${round}`)
+  const log = join(platform.folder, `late-${round}`)
   await writeFile(log, "")
   // Longer than the submission takes, so that all runs sleep when the first sleep ends.
   const first = Date.now() + 10_000 + items * 10

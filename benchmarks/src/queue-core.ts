@@ -15,9 +15,10 @@ import { join } from "node:path"
 import process from "node:process"
 import { fileURLToPath } from "node:url"
 import { parseArgs } from "node:util"
+import { startCore } from "./CoreSubject.ts"
 import { hasRedis, installPeers, PEERS, type Server, startRedis } from "./Peers.ts"
-import { compare, median, type Subject } from "./Rounds.ts"
-import { type Running, startSubject } from "./SubjectProcess.ts"
+import { compare, median } from "./Rounds.ts"
+import type { Running } from "./SubjectProcess.ts"
 
 const { values } = parseArgs({
   options: {
@@ -43,24 +44,8 @@ const measure = async (durability: "D2" | "D1", fsync: "always" | "everysec"): P
   const servers: Array<Server> = []
   try {
     const cpu = new Map<string, Array<number>>()
-    const subject = async (name: string, file: string, args: ReadonlyArray<string>): Promise<Subject> => {
-      const one = await startSubject(file, args)
-      running.push(one)
-      // The first round warms up, the second determines the number of jobs per round.
-      await one.round({ jobs: 500, lanes: LANES })
-      const { rate } = await one.round({ jobs: 500, lanes: LANES })
-      const load = { jobs: Math.max(200, Math.round(rate * seconds)), lanes: LANES }
-      const costs: Array<number> = []
-      cpu.set(name, costs)
-      return {
-        name,
-        run: async () => {
-          const figures = await one.round(load)
-          costs.push(figures.cpu)
-          return figures.rate
-        }
-      }
-    }
+    const subject = (name: string, file: string, args: ReadonlyArray<string>) =>
+      startCore({ lanes: LANES, seconds, cpu, running }, name, file, args)
     const subjects = [
       await subject("Stint, SQLite", STINT, [durability]),
       await subject("Effect's PersistedQueue, SQLite", PERSISTED_QUEUE, [durability])

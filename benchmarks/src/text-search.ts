@@ -27,8 +27,9 @@ import { join } from "node:path"
 import process from "node:process"
 import { fileURLToPath } from "node:url"
 import { parseArgs } from "node:util"
+import { startCore } from "./CoreSubject.ts"
 import { compare, median } from "./Rounds.ts"
-import { type Running, startSubject } from "./SubjectProcess.ts"
+import type { Running } from "./SubjectProcess.ts"
 
 const { values } = parseArgs({
   options: {
@@ -47,23 +48,8 @@ const measureCore = async (durability: "D2" | "D1"): Promise<void> => {
   const running: Array<Running> = []
   try {
     const cpu = new Map<string, Array<number>>()
-    const subject = async (name: string, args: ReadonlyArray<string>) => {
-      const one = await startSubject(STINT, [durability, ...args])
-      running.push(one)
-      await one.round({ jobs: 500, lanes: LANES })
-      const { rate } = await one.round({ jobs: 500, lanes: LANES })
-      const load = { jobs: Math.max(200, Math.round(rate * Number(values.seconds))), lanes: LANES }
-      const costs: Array<number> = []
-      cpu.set(name, costs)
-      return {
-        name,
-        run: async () => {
-          const figures = await one.round(load)
-          costs.push(figures.cpu)
-          return figures.rate
-        }
-      }
-    }
+    const subject = (name: string, args: ReadonlyArray<string>) =>
+      startCore({ lanes: LANES, seconds: Number(values.seconds), cpu, running }, name, STINT, [durability, ...args])
     const subjects = [await subject("without the index", []), await subject("with the index", ["indexed"])]
     await compare(`Queue core, ${durability}, ${LANES} in flight`, "jobs/s", Number(values.rounds), subjects)
     print(`CPU time per job: ${[...cpu].map(([name, all]) => `${name} ${median(all).toFixed(0)} µs`).join("; ")}\n`)
