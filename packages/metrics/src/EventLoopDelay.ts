@@ -41,8 +41,9 @@ export const make = Effect.fnUntraced(function*(
       for (const percentile of percentiles) {
         delays.set(percentile, Math.max(0, histogram.percentile(percentile) / 1e9 - RESOLUTION / 1e3))
       }
+      // Not without a value: Node discards the time of the previous timer too, so that readings 20 ms apart would never find a value.
+      histogram.reset()
     }
-    histogram.reset()
     histogram.enable()
     yield* FiberHandle.run(stopping, Effect.delay(stop, KEEP))
     return delays

@@ -5,7 +5,7 @@ import * as EventLoopDelay from "../src/EventLoopDelay.ts"
 
 /** A histogram whose values the test sets. */
 const makeHistogram = () => {
-  const state = { enabled: false, values: new Array<number>() }
+  const state = { enabled: false, values: new Array<number>(), resets: 0 }
   const histogram: EventLoopDelay.Histogram = {
     get count() {
       return state.values.length
@@ -21,7 +21,10 @@ const makeHistogram = () => {
       return before
     },
     percentile: (percentile) => state.values[Math.ceil(state.values.length * percentile / 100) - 1] ?? Number.NaN,
-    reset: () => void state.values.splice(0)
+    reset: () => {
+      state.resets += 1
+      state.values.splice(0)
+    }
   }
   return { histogram, state }
 }
@@ -39,6 +42,18 @@ describe("the delay of the event loop", () => {
       // Measured since the first reading.
       state.values.push(20e6)
       expect([...yield* delays.read]).toEqual([[50, 0], [100, 0]])
+    }))
+
+  it.effect("is measured also between readings that follow each other faster than the timer", () =>
+    Effect.gen(function*() {
+      const { histogram, state } = makeHistogram()
+      const delays = yield* EventLoopDelay.make([50], histogram)
+      for (let n = 0; n < 3; n++) yield* delays.read
+      // A reset discards the time from which Node measures.
+      expect(state.resets).toBe(0)
+      state.values.push(20e6)
+      yield* delays.read
+      expect(state.resets).toBe(1)
     }))
 
   it.effect("stops being measured ten minutes after the last reading, and is measured again after the next reading", () =>

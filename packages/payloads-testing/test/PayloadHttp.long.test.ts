@@ -4,4 +4,4 @@
 import { TestPayloads } from "@stint/payloads-testing"
 import { ServerTest, suite } from "@stint/server-testing"
 
-suite("memory with payloads", TestPayloads.withPayloads(ServerTest.layerMemory))
+suite("memory with payloads", TestPayloads.withPayloads(ServerTest.layerMemory), { texts: "payload store" })

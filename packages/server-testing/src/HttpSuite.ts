@@ -58,11 +58,17 @@ import { jobTakes } from "./workers/JobTakeSuite.ts"
 import { runJournals } from "./workers/RunJournalSuite.ts"
 import { workerIdentity } from "./workers/WorkerIdentitySuite.ts"
 
+/** What the suite expects of the server. */
+export interface SuiteOptions extends Pick<ServerTest.Options, "fastPath"> {
+  /** Where the stores keep inputs and outputs. A search by words finds only texts in the database. Default: "database". */
+  readonly texts?: "database" | "payload store"
+}
+
 /** Registers the suite. One server serves all tests; each test has its own endpoints. */
 export const suite = <E>(
   name: string,
   stores: Layer.Layer<ServerTest.Stores, E>,
-  server: Pick<ServerTest.Options, "fastPath"> = {}
+  { texts = "database", ...server }: SuiteOptions = {}
 ): void => {
   const layerServer = ServerTest.layer({ ...server, stores }).pipe(Layer.provide(PlatformEvents.layer()))
   layer(layerServer, { excludeTestServices: true })(`HTTP over ${name}`, (it) => {
@@ -70,7 +76,7 @@ export const suite = <E>(
     describe("submit options", () => submitOptions(it))
     describe("limits for callers", () => callerLimits(it))
     describe("job lists", () => jobLists(it))
-    describe("bulk operations", () => bulkOperations(it))
+    describe("bulk operations", () => bulkOperations(it, texts))
     describe("error groups", () => errorGroups(it))
     describe("batches", () => batches(it))
     describe("job events", () => events(it))

@@ -51,8 +51,25 @@ const newKey = Effect.fnUntraced(function*(scopes: ReadonlyArray<KeyScope>, endp
   return { id: key.id, authorization: `Bearer ${secret}` }
 })
 
-/** Registers the tests. */
-export const bulkOperations = (it: ServerIt): void => {
+/** Submits jobs with texts to two endpoints. `both`: the query that finds them. */
+const submitTexts = Effect.fnUntraced(function*() {
+  const { endpoint } = yield* ServerTest
+  const [one, two] = [yield* endpoint(), yield* endpoint()]
+  const { id: red } = yield* one.run({ text: "Red shoes" })
+  const { id: blue } = yield* one.run({ text: "blue shoes" })
+  const { id: other } = yield* two.run({ text: "red hat" })
+  const both = `endpoint:${one.id} endpoint:${two.id}`
+  return { one, red, blue, other, both, remove: Effect.andThen(one.purge, two.purge) }
+})
+
+const search = Effect.fnUntraced(function*(text: string, by: { readonly authorization?: string } = {}) {
+  const { call } = yield* ServerTest
+  const { jobs, text: state } = yield* Effect.flatMap(call(`/api/v1/jobs${query(text)}`, by), page)
+  return { ids: jobs.map(({ id }) => id), text: state }
+})
+
+/** Registers the tests. `texts`: where the stores keep inputs and outputs. */
+export const bulkOperations = (it: ServerIt, texts: "database" | "payload store"): void => {
   it.effect("finds and counts jobs by a text query on one or several endpoints", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
@@ -83,32 +100,35 @@ export const bulkOperations = (it: ServerIt): void => {
       yield* two.purge
     }))
 
-  it.effect("finds and cancels jobs by the words of their inputs, within the endpoints of the key, and says how it searched", () =>
-    Effect.gen(function*() {
-      const { call, endpoint } = yield* ServerTest
-      const [one, two] = [yield* endpoint(), yield* endpoint()]
-      const { id: red } = yield* one.run({ text: "Red shoes" })
-      const { id: blue } = yield* one.run({ text: "blue shoes" })
-      const { id: other } = yield* two.run({ text: "red hat" })
-      const both = `endpoint:${one.id} endpoint:${two.id}`
-      const search = (text: string, by: { readonly authorization?: string } = {}) =>
-        Effect.map(
-          Effect.flatMap(call(`/api/v1/jobs${query(text)}`, by), page),
-          ({ jobs, text }) => ({ ids: jobs.map(({ id }) => id), text })
-        )
-      const found = yield* search(`${both} text:red`)
-      expect(found.ids).toEqual([other, red])
-      expect(found.text).toMatchObject({ from: null, characters: 16_384, undecided: 0 })
-      expect((yield* search(both)).text).toBeUndefined()
-      const by = yield* newKey(["jobs"], [one.id])
-      expect((yield* search("text:red", by)).ids).toEqual([red])
-      const cancelled = yield* run({ action: "cancel", query: `${both} -input:red` })
-      expect(cancelled).toMatchObject({ state: "done", matched: { count: 1, more: false }, done: 1 })
-      expect((yield* one.status(blue)).status).toBe("CANCELLED")
-      expect((yield* one.status(red)).status).toBe("IN_QUEUE")
-      yield* one.purge
-      yield* two.purge
-    }))
+  if (texts === "payload store") {
+    it.effect("says for how many jobs a search by words is undecided, because their texts are in the payload store, and cancels none", () =>
+      Effect.gen(function*() {
+        const { blue, both, one, remove } = yield* submitTexts()
+        for (const text of [`${both} text:red`, `${both} -input:red`]) {
+          expect(yield* search(text)).toMatchObject({ ids: [], text: { undecided: 3 } })
+        }
+        const cancelled = yield* run({ action: "cancel", query: `${both} -input:red` })
+        expect(cancelled).toMatchObject({ state: "done", matched: { count: 0, more: false }, done: 0 })
+        expect((yield* one.status(blue)).status).toBe("IN_QUEUE")
+        yield* remove
+      }))
+  } else {
+    it.effect("finds and cancels jobs by the words of their inputs, within the endpoints of the key, and says how it searched", () =>
+      Effect.gen(function*() {
+        const { blue, both, one, other, red, remove } = yield* submitTexts()
+        const found = yield* search(`${both} text:red`)
+        expect(found.ids).toEqual([other, red])
+        expect(found.text).toMatchObject({ from: null, characters: 16_384, undecided: 0 })
+        expect((yield* search(both)).text).toBeUndefined()
+        const by = yield* newKey(["jobs"], [one.id])
+        expect((yield* search("text:red", by)).ids).toEqual([red])
+        const cancelled = yield* run({ action: "cancel", query: `${both} -input:red` })
+        expect(cancelled).toMatchObject({ state: "done", matched: { count: 1, more: false }, done: 1 })
+        expect((yield* one.status(blue)).status).toBe("CANCELLED")
+        expect((yield* one.status(red)).status).toBe("IN_QUEUE")
+        yield* remove
+      }))
+  }
 
   it.effect("finds, counts and changes jobs by a query with NOT and OR, within the endpoints of the key", () =>
     Effect.gen(function*() {
