@@ -17,7 +17,7 @@ import { AgentRefused, Agents, type AgentsService } from "@stint/pool/Agents"
 import { CodeTransfer } from "@stint/pool/CodeTransfer"
 import { NoCapacity, PoolError, Unsupported } from "@stint/pool/PoolError"
 import { WorkerLog } from "@stint/pool/WorkerLog"
-import { type OrphanedWorker, type PoolChange, type StartRequest, WorkerPool } from "@stint/pool/WorkerPool"
+import { type Obstacle, type OrphanedWorker, type PoolChange, type StartRequest, WorkerPool } from "@stint/pool/WorkerPool"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
@@ -30,7 +30,7 @@ import * as Stream from "effect/Stream"
 import * as AgentTable from "./AgentTable.ts"
 import * as Connections from "./Connection.ts"
 import type { Connection } from "./Connection.ts"
-import { hasLabels, type Needs, needsOf, place } from "./Placement.ts"
+import { blockersOf, hasLabels, type Needs, needsOf, place } from "./Placement.ts"
 import * as RemoteWorker from "./RemoteWorker.ts"
 
 /** Options of the pool. */
@@ -73,8 +73,8 @@ const layerOf = Effect.fnUntraced(function*({ clusterSources = [], localLabels =
   const changes = yield* Queue.unbounded<PoolChange>()
   const closing = Latch.makeUnsafe()
   const agents = yield* AgentTable.make
-  /** The workers on the platform's machine. */
-  const ownWorkers = new Set<string>()
+  /** The workers on the platform's machine, with their endpoints. */
+  const ownWorkers = new Map<string, string>()
   /** Whether a start has failed for lack of room since the room last changed. */
   let isWanting = false
 
@@ -133,9 +133,9 @@ const layerOf = Effect.fnUntraced(function*({ clusterSources = [], localLabels =
   })
 
   /** Counts the worker until its scope closes. */
-  const countOwn = (id: string) =>
+  const countOwn = (id: string, endpoint: string) =>
     Effect.acquireRelease(
-      Effect.sync(() => void ownWorkers.add(id)),
+      Effect.sync(() => void ownWorkers.set(id, endpoint)),
       () =>
         Effect.sync(() => {
           ownWorkers.delete(id)
@@ -143,21 +143,40 @@ const layerOf = Effect.fnUntraced(function*({ clusterSources = [], localLabels =
         })
     )
 
+  /** The workers of an endpoint, without which a machine could run another one of its workers. `own`: those on the platform's machine. */
+  const blockers = (needs: Needs, own: ReadonlyArray<string>): ReadonlyArray<string> => {
+    if (own.length > 0) return own
+    for (const connection of agents.connected()) {
+      const found = blockersOf(needs, Connections.machineOf(connection), [...connection.workers.values()])
+      if (found.length > 0) return found
+    }
+    return []
+  }
+
   const start: WorkerPool["Service"]["start"] = Effect.fn("AgentPool.start")(function*(request) {
     const { type } = request.endpoint.source
     if (!local.supports.includes(type)) return yield* new PoolError({ reason: new Unsupported({ source: type }) })
     const needs = needsOf(request)
+    const seen: { obstacle?: Obstacle | undefined } = {}
+    const isFull = localWorkers !== undefined && localWorkers > 0 && ownWorkers.size >= localWorkers
     const found = place(needs, agents.connected().map(Connections.machineOf), {
       workers: ownWorkers.size,
       limit: localWorkers,
-      labels: clusterSources.includes(type) ? "any" : localLabels
+      labels: clusterSources.includes(type) ? "any" : localLabels,
+      obstacle: () => {
+        seen.obstacle = local.obstacleOf?.(request.endpoint)
+        return seen.obstacle?.problem
+      }
     })
     switch (found._tag) {
       case "Local":
-        return yield* Effect.andThen(countOwn(request.worker), local.start(request))
-      case "None":
+        return yield* Effect.andThen(countOwn(request.worker, needs.endpoint), local.start(request))
+      case "None": {
         isWanting = true
-        return yield* new PoolError({ reason: new NoCapacity({ problem: found.problem }) })
+        const ofEndpoint = [...ownWorkers].filter(([, endpoint]) => endpoint === needs.endpoint).map(([id]) => id)
+        const blockedBy = blockers(needs, isFull ? ofEndpoint.slice(0, 1) : seen.obstacle?.blockedBy ?? [])
+        return yield* new PoolError({ reason: new NoCapacity({ problem: found.problem, blockedBy }) })
+      }
       case "Agent": {
         const connection = agents.find(found.name)
         if (connection === undefined) return yield* Effect.die(new Error(`agent ${found.name} is not connected`))
@@ -300,7 +319,7 @@ const layerOf = Effect.fnUntraced(function*({ clusterSources = [], localLabels =
     start,
     orphans: local.orphans.map((orphan) => ({
       ...orphan,
-      adopt: (variables, mask) => Effect.andThen(countOwn(orphan.id), orphan.adopt(variables, mask))
+      adopt: (variables, mask) => Effect.andThen(countOwn(orphan.id, orphan.endpoint), orphan.adopt(variables, mask))
     })),
     changes: Stream.merge(Stream.fromQueue(changes), local.changes ?? Stream.empty)
   })

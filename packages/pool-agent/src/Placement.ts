@@ -7,6 +7,7 @@
 import type { AgentCapacity } from "@stint/contract/Agent"
 import type { EndpointSource } from "@stint/contract/Endpoint"
 import { type Labels, labelText } from "@stint/contract/Placement"
+import { shortageOf } from "@stint/pool/Capacity"
 import { reservationOf, type StartRequest } from "@stint/pool/WorkerPool"
 
 /** A worker's requirements for its machine. */
@@ -56,10 +57,6 @@ export interface Machine {
   readonly workers: ReadonlyArray<Needs>
 }
 
-const gpusOf = ({ gpus }: Needs, { capacity }: Machine): number => gpus === "all" ? capacity.gpus : gpus
-
-const gigabytes = (bytes: number): string => `${Math.round(bytes / 1024 ** 3 * 10) / 10} GiB`
-
 /** Whether a machine with `labels` has all those that a worker needs. */
 export const hasLabels = (labels: Labels, needed: Labels): boolean =>
   Object.entries(needed).every(([name, value]) => Object.hasOwn(labels, name) && labels[name] === value)
@@ -74,24 +71,40 @@ export const obstacleOf = (needs: Needs, machine: Machine): string | undefined =
   if (needs.needsModel) return "does not have the platform's cache of models"
   const missing = needs.volumes.find((volume) => !volumes.includes(volume))
   if (missing !== undefined) return `has no volume "${missing}"`
-  const used = (amount: (one: Needs) => number) => workers.reduce((sum, one) => sum + amount(one), 0)
-  const gpus = capacity.gpus - used((one) => gpusOf(one, machine))
-  const wanted = needs.gpus === "all" ? Math.max(1, capacity.gpus) : needs.gpus
-  if (wanted > gpus) return `has ${gpus} free of ${capacity.gpus} GPUs`
-  const cpus = capacity.cpus - used((one) => one.cpus)
-  if (needs.cpus > cpus) return `has ${cpus} free of ${capacity.cpus} CPUs`
-  const memory = capacity.memoryBytes - used((one) => one.memoryBytes)
-  if (needs.memoryBytes > memory) return `has ${gigabytes(memory)} free of ${gigabytes(capacity.memoryBytes)} memory`
+  const shortage = shortageOf(needs, capacity, workers)
+  if (shortage !== undefined) return shortage
   return workers.length >= capacity.workers ? `runs ${workers.length} of at most ${capacity.workers} workers` : undefined
+}
+
+/**
+ * The first of the machine's workers of the same endpoint, without which it could run the worker; empty if it could not even without all of them.
+ * `workers`: those of the machine.
+ */
+export const blockersOf = (
+  needs: Needs,
+  machine: Machine,
+  workers: ReadonlyArray<{ readonly id: string; readonly needs: Needs }>
+): ReadonlyArray<string> => {
+  const own = workers.filter((worker) => worker.needs.endpoint === needs.endpoint)
+  for (let count = 1; count <= own.length; count++) {
+    const leaving = own.slice(0, count).map(({ id }) => id)
+    const rest = workers.filter(({ id }) => !leaving.includes(id)).map((worker) => worker.needs)
+    if (obstacleOf(needs, { ...machine, workers: rest }) === undefined) return leaving
+  }
+  return []
 }
 
 const freePlaces = ({ capacity, workers }: Machine): number => capacity.workers - workers.length
 
-/** The platform's own machine. `limit` undefined: no limit. `labels`: "any" if its pool places workers by label itself. */
+/** The platform's own machine. */
 export interface LocalMachine {
   readonly workers: number
+  /** Undefined: no limit. */
   readonly limit: number | undefined
+  /** "any" if its pool places workers by label itself. */
   readonly labels: Labels | "any"
+  /** Why its pool has no room for the worker (`WorkerPool.obstacleOf`). */
+  readonly obstacle?: () => string | undefined
 }
 
 export type Placement =
@@ -104,14 +117,16 @@ export type Placement =
 const SHOWN = 5
 
 /** Why the platform's machine cannot run the worker; undefined if it can. */
-const localObstacle = (needed: Labels, { labels, limit, workers }: LocalMachine): string | undefined => {
+const localObstacle = (needed: Labels, { labels, limit, obstacle, workers }: LocalMachine): string | undefined => {
   if (limit === 0) return "the platform's machine runs no workers (STINT_LOCAL_WORKERS is 0)"
   if (labels !== "any" && !hasLabels(labels, needed)) {
     return `the platform's machine does not have the labels ${labelText(needed)} (STINT_LOCAL_LABELS)`
   }
-  return limit === undefined || workers < limit
-    ? undefined
-    : `the platform's machine runs ${workers} of at most ${limit} workers (STINT_LOCAL_WORKERS)`
+  if (limit !== undefined && workers >= limit) {
+    return `the platform's machine runs ${workers} of at most ${limit} workers (STINT_LOCAL_WORKERS)`
+  }
+  const problem = obstacle?.()
+  return problem === undefined ? undefined : `the platform's machine ${problem}`
 }
 
 /** The problem when no agent has the labels, with the way out. */

@@ -337,7 +337,7 @@ describe("agents", () => {
       const found = { ...workerReport("w-found"), reserved: { gpus: 1, cpus: 0, memoryBytes: 0 } }
       const { orders } = yield* agents.report("one", KEY, handReport({ capacity, supports: ["container"], workers: [found] }))
       const refused = yield* Effect.flip(begin({ gpus: 2 }))
-      assert.include(refused.message, "agent one has 1 free of 2 GPUs")
+      assert.include(refused.message, "agent one has 1 of 2 GPUs free")
       const ended = { ...found, state: "ended" as const, exit: { _tag: "Exited" as const, code: 0 } }
       const change = yield* Effect.flatMap(WorkerPool, ({ changes = Stream.empty }) => Stream.runHead(changes))
       assert.strictEqual(change._tag === "Some" ? change.value._tag : undefined, "Orphan")

@@ -2,7 +2,7 @@ import type { EndpointSource } from "@stint/contract/Endpoint"
 import { endpointOf, resolvedOf } from "@stint/pool/testing"
 import * as Effect from "effect/Effect"
 import { describe, expect, it } from "vitest"
-import { type Machine, needsOf, obstacleOf, place } from "../src/Placement.ts"
+import { blockersOf, type Machine, needsOf, obstacleOf, place } from "../src/Placement.ts"
 
 const machine = (name: string, more: Partial<Machine> = {}): Machine => ({
   name,
@@ -34,6 +34,28 @@ describe("placement", () => {
     const full = machine("a", { workers: [command, command, command, command] })
     expect(place(command, [full], unlimited)).toEqual({ _tag: "Local" })
     expect(place(command, [], { workers: 1, limit: 2, labels: {} })).toEqual({ _tag: "Local" })
+  })
+
+  it("does not use the platform's machine when its pool has no room, and says why", () => {
+    const local = { ...unlimited, obstacle: () => "has 0 of 1 GPUs free" }
+    expect(place(command, [machine("a", { isDraining: true })], local)).toEqual({
+      _tag: "None",
+      problem: "the platform's machine has 0 of 1 GPUs free; agent a is being drained"
+    })
+    expect(place(command, [machine("a")], local)).toEqual({ _tag: "Agent", name: "a" })
+  })
+
+  it("names the workers of the same endpoint that are in the way on a machine", () => {
+    const gpu = needs({ type: "command", command: ["worker"], gpus: 1 })
+    const workers = [
+      { id: "other", needs: { ...gpu, endpoint: "other" } },
+      { id: "first", needs: gpu },
+      { id: "second", needs: command }
+    ]
+    const one = machine("a", { workers: workers.map(({ needs }) => needs) })
+    expect(blockersOf(gpu, one, workers)).toEqual(["first"])
+    expect(blockersOf({ ...gpu, gpus: 2 }, one, workers)).toEqual([])
+    expect(blockersOf(gpu, { ...one, isDraining: true }, workers)).toEqual([])
   })
 
   it("names every machine's reason when none has room", () => {
@@ -105,11 +127,11 @@ describe("placement", () => {
       needs({ type: "container", image: "image", ...limits })
     const one = machine("a", { workers: [of({ gpus: 1, cpus: 6, memoryBytes: 12 * 1024 ** 3 })] })
     expect(obstacleOf(of({ gpus: 1 }), one)).toBeUndefined()
-    expect(obstacleOf(of({ gpus: 2 }), one)).toBe("has 1 free of 2 GPUs")
-    expect(obstacleOf(of({ gpus: "all" }), one)).toBe("has 1 free of 2 GPUs")
-    expect(obstacleOf(of({ cpus: 3 }), one)).toBe("has 2 free of 8 CPUs")
-    expect(obstacleOf(of({ memoryBytes: 8 * 1024 ** 3 }), one)).toBe("has 4 GiB free of 16 GiB memory")
+    expect(obstacleOf(of({ gpus: 2 }), one)).toBe("has 1 of 2 GPUs free")
+    expect(obstacleOf(of({ gpus: "all" }), one)).toBe("has 1 of 2 GPUs free")
+    expect(obstacleOf(of({ cpus: 3 }), one)).toBe("has 2 of 8 CPUs free")
+    expect(obstacleOf(of({ memoryBytes: 8 * 1024 ** 3 }), one)).toBe("has 4 of 16 GiB of memory free")
     expect(obstacleOf(of({ gpus: "all" }), machine("b", { capacity: { workers: 1, cpus: 1, memoryBytes: 1, gpus: 0 } })))
-      .toBe("has 0 free of 0 GPUs")
+      .toBe("has 0 GPUs, and a worker of this endpoint needs 1")
   })
 })

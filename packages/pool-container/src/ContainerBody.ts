@@ -60,6 +60,13 @@ export interface ContainerParts {
 /** The network of a container whose source names none. It has only a loopback interface. */
 const DEFAULT_NETWORK = "none"
 
+/** The engine's GPU request. A number of GPUs would always mean the first ones, also when another worker uses them. */
+const gpuRequest = (gpus: number | "all", gpuIds: ReadonlyArray<string> | undefined) => ({
+  Driver: "nvidia",
+  ...(gpuIds === undefined ? { Count: gpus === "all" ? -1 : gpus } : { DeviceIDs: gpuIds }),
+  Capabilities: [["gpu"]]
+})
+
 /** The body of the request that creates the container. */
 export const bodyOf = ({ image, platform, request, source, storedBytes, volumes }: ContainerParts) => {
   const { endpoint, model, variables, worker } = request
@@ -91,9 +98,7 @@ export const bodyOf = ({ image, platform, request, source, storedBytes, volumes 
       PidsLimit: source.pids ?? DEFAULT_PIDS,
       ...(memoryBytes === undefined ? {} : { Memory: memoryBytes, MemorySwap: memoryBytes }),
       ...(source.cpus === undefined ? {} : { NanoCpus: Math.round(source.cpus * 1e9) }),
-      ...(gpus === undefined
-        ? {}
-        : { DeviceRequests: [{ Driver: "nvidia", Count: gpus === "all" ? -1 : gpus, Capabilities: [["gpu"]] }] }),
+      ...(gpus === undefined ? {} : { DeviceRequests: [gpuRequest(gpus, request.gpuIds)] }),
       Mounts: [...volumes, ...ofCache],
       Ulimits: ulimits(),
       // json-file is Podman's k8s-file. journald and others can lose lines, or cannot be read.

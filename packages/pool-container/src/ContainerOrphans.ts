@@ -94,6 +94,7 @@ export const find = Effect.fnUntraced(function*(dependencies: Dependencies) {
         endpoint: EndpointId.make(record.endpoint),
         isRunning: found === "running" || found === "unknown",
         reserved: record.reserved,
+        gpuIds: record.gpuIds,
         adopt: adopt(dependencies, record, found)
       }
       return orphan

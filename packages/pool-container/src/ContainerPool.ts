@@ -92,7 +92,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
     Effect.andThen(Effect.ignore(engine.remove(nameOf(worker))), Effect.sync(() => records.remove(worker)))
 
   const launch = Effect.fnUntraced(function*(engine: Engine, request: StartRequest, source: ContainerSource) {
-    const { endpoint, mask, variables, worker } = request
+    const { endpoint, gpuIds, mask, variables, worker } = request
     const volumes = yield* mountsOf(source, { allowed: options.volumes ?? [], named: options.namedVolumes ?? {} })
     const image = yield* images.resolve(endpoint.id, source.image)
     const name = nameOf(worker)
@@ -112,7 +112,14 @@ const make = Effect.fnUntraced(function*(options: Options) {
       ? variables
       : withAddress(variables, address.origin, `http://127.0.0.1:${port}`)
     const reserved = reservationOf(source)
-    const record = { worker, endpoint: endpoint.id, socket: engine.socket, port, ...(reserved === undefined ? {} : { reserved }) }
+    const record = {
+      worker,
+      endpoint: endpoint.id,
+      socket: engine.socket,
+      port,
+      ...(reserved === undefined ? {} : { reserved }),
+      ...(gpuIds === undefined ? {} : { gpuIds })
+    }
     yield* Effect.try({
       try: () => records.write(record),
       catch: (cause) =>

@@ -37,7 +37,9 @@ const Record = Schema.Struct({
     gpus: Schema.Union([Schema.Int, Schema.Literal("all")]),
     cpus: Schema.Finite,
     memoryBytes: Schema.Int
-  }))
+  })),
+  /** The GPUs that were assigned to it. */
+  gpuIds: Schema.optionalKey(Schema.Array(Schema.String))
 })
 /** A created container. Its name is derived from the worker's id. */
 export type ContainerRecord = typeof Record.Type

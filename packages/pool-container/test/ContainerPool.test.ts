@@ -38,6 +38,17 @@ describe("ContainerPool: starts", () => {
       })
     }).pipe(Effect.scoped))
 
+  it.live("requests the assigned GPUs, not a number of them, and records them for the next platform", () =>
+    Effect.gen(function*() {
+      const { engine, pool, start } = yield* world
+      yield* start(yield* pool(), { gpus: 1 }, { gpuIds: ["1"] })
+      expect(engine.only.body["HostConfig"]).toMatchObject({
+        DeviceRequests: [{ Driver: "nvidia", DeviceIDs: ["1"], Capabilities: [["gpu"]] }]
+      })
+      const [orphan] = (yield* pool()).orphans
+      expect(orphan).toMatchObject({ gpuIds: ["1"], reserved: { gpus: 1, cpus: 0, memoryBytes: 0 } })
+    }).pipe(Effect.scoped))
+
   it.live("uses a network of its own unless the source names one, and says what it needs to make the platform reachable in it", () =>
     Effect.gen(function*() {
       const { engine, pool, startError } = yield* world

@@ -121,6 +121,8 @@ export const find = Effect.fnUntraced(function*(dependencies: Dependencies) {
         id: WorkerId.make(record.worker),
         endpoint: EndpointId.make(record.endpoint),
         isRunning: isRunning(record),
+        reserved: record.reserved,
+        gpuIds: record.gpuIds,
         adopt: adopt(dependencies, record)
       })
     }

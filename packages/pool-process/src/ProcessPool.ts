@@ -22,7 +22,7 @@ import { NoCapacity, PoolError, PoolUnavailable } from "@stint/pool/PoolError"
 import { signalOf, type WorkerExit } from "@stint/pool/WorkerExit"
 import { WorkerLog } from "@stint/pool/WorkerLog"
 import { followOutput, type OutputSource } from "@stint/pool/WorkerOutput"
-import { type StartRequest, type WorkerHandle, WorkerPool } from "@stint/pool/WorkerPool"
+import { reservationOf, type StartRequest, type WorkerHandle, WorkerPool } from "@stint/pool/WorkerPool"
 import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
@@ -206,10 +206,20 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
   })
 
   /** Records the process of a worker, so that a later platform finds it. Returns a warning when that fails. */
-  const recordWorker = ({ endpoint, worker }: StartRequest, pid: number, mark?: string): Effect.Effect<void> => {
+  const recordWorker = ({ endpoint, gpuIds, worker }: StartRequest, pid: number, mark?: string): Effect.Effect<void> => {
     try {
       const identity = ProcessTable.identityOf(pid) ?? null
-      records.write({ worker, endpoint: endpoint.id, pid, identity, platform, ...(mark === undefined ? {} : { mark }) })
+      const reserved = reservationOf(endpoint.source)
+      records.write({
+        worker,
+        endpoint: endpoint.id,
+        pid,
+        identity,
+        platform,
+        ...(mark === undefined ? {} : { mark }),
+        ...(reserved === undefined ? {} : { reserved }),
+        ...(gpuIds === undefined ? {} : { gpuIds })
+      })
       return Effect.void
     } catch (error) {
       return Effect.logWarning(

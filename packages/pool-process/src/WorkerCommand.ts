@@ -127,9 +127,16 @@ const volumeVariables = Effect.fnUntraced(function*(source: EndpointSource, volu
   return Object.fromEntries(ENV_PREFIXES.map((prefix) => [`${prefix}VOLUME_PATH`, folder]))
 })
 
+/**
+ * Limits CUDA to the worker's GPUs. CUDA numbers GPUs by speed unless it is told to number them as the driver does. Later than the endpoint's `env`,
+ * because other workers have the other GPUs.
+ */
+const gpuVariables = (gpuIds: ReadonlyArray<string> | undefined): Record<string, string> =>
+  gpuIds === undefined ? {} : { CUDA_DEVICE_ORDER: "PCI_BUS_ID", CUDA_VISIBLE_DEVICES: gpuIds.join(",") }
+
 /** Returns the program of a worker. Fails when the program obviously cannot be started. */
 export const workerCommandOf = Effect.fnUntraced(function*(request: StartRequest, options: Options) {
-  const { endpoint, model, variables } = request
+  const { endpoint, gpuIds, model, variables } = request
   const line = yield* commandLine(endpoint.source, request, options)
   const cache = endpoint.source.type === "handler" ? compileCacheVariable(options) : {}
   const ofModel = model === undefined ? {} : modelVariables(model, model.home)
@@ -140,6 +147,7 @@ export const workerCommandOf = Effect.fnUntraced(function*(request: StartRequest
     ...ofModel,
     ...ofVolume,
     ...endpoint.env,
+    ...gpuVariables(gpuIds),
     PWD: line.directory,
     ...variables
   }

@@ -42,7 +42,7 @@ describe("FrozenCode", () => {
         const mark = fresh("frozen")
         const { file, root, save, source } = project(mark)
         const frozen = yield* code.freeze(source)
-        const run = Effect.flatMap(start(source, {}, frozen?.hash), ({ exit }) => exit)
+        const run = Effect.flatMap(start(source, {}, frozen === undefined ? {} : { code: frozen.hash }), ({ exit }) => exit)
         save("moon")
         yield* run
         yield* line(`${mark} world ${file}`)

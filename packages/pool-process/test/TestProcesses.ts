@@ -7,7 +7,7 @@ import * as ProcessPool from "@stint/pool-process/ProcessPool"
 import type { PoolError } from "@stint/pool/PoolError"
 import { endpointOf, resolvedOf } from "@stint/pool/testing"
 import { WorkerLog } from "@stint/pool/WorkerLog"
-import { WorkerPool } from "@stint/pool/WorkerPool"
+import { type StartRequest, WorkerPool } from "@stint/pool/WorkerPool"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schedule from "effect/Schedule"
@@ -53,7 +53,11 @@ export const withPool = <A, E>(
   )
 
 /** Starts a worker of a source. */
-export const start = Effect.fnUntraced(function*(source: Endpoint["source"], env: Record<string, string> = {}, code?: string) {
+export const start = Effect.fnUntraced(function*(
+  source: Endpoint["source"],
+  env: Record<string, string> = {},
+  rest: Pick<StartRequest, "code" | "gpuIds"> = {}
+) {
   const pool = yield* WorkerPool
   const endpoint = yield* endpointOf({ source, env })
   const worker = WorkerId.make(fresh("w"))
@@ -64,7 +68,7 @@ export const start = Effect.fnUntraced(function*(source: Endpoint["source"], env
     key: "key",
     pingIntervalMs: 10_000
   })
-  return yield* pool.start({ endpoint: resolvedOf(endpoint), worker, variables, ...(code === undefined ? {} : { code }) })
+  return yield* pool.start({ endpoint: resolvedOf(endpoint), worker, variables, ...rest })
 })
 
 /** Polls until `look` returns a value, for about ten seconds. */

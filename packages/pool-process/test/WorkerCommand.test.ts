@@ -3,6 +3,7 @@ import { defaultsFor } from "@stint/pool/LocalWorkerDefaults"
 import * as Effect from "effect/Effect"
 import { mkdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import * as WorkerRecords from "../src/WorkerRecords.ts"
 import { folder, fresh, line, script, start, withPool } from "./TestProcesses.ts"
 
 const MEMORY = { PLATFORM_MIN_MEMORY_GB: "0.1", RUNPOD_MIN_MEMORY_GB: "0.1" }
@@ -94,4 +95,30 @@ describe("the volume of an endpoint", () => {
       )
       assert.match(yield* reason("shared"), /this platform has no volumes\. Add it to STINT_VOLUMES and restart the platform/)
     }))
+})
+
+describe("the GPUs of a worker", () => {
+  it.live("are those that were assigned to it, numbered as the driver numbers them, whatever the endpoint's variables say", () =>
+    withPool(Effect.gen(function*() {
+      const names = ["CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES"]
+      const seen = Effect.fnUntraced(function*(env: Record<string, string>, gpuIds?: ReadonlyArray<string>) {
+        const mark = fresh("gpus")
+        const file = script(
+          `console.log("${mark}", JSON.stringify(${JSON.stringify(names)}.map((name) => process.env[name] ?? null)))`
+        )
+        yield* (yield* start({ type: "handler", file, gpus: 2 }, env, { gpuIds })).exit
+        return yield* line(`${mark} `)
+      })
+      assert.strictEqual(yield* seen({ CUDA_VISIBLE_DEVICES: "7" }, ["1", "GPU-3"]), `["PCI_BUS_ID","1,GPU-3"]`)
+      assert.strictEqual(yield* seen({ CUDA_VISIBLE_DEVICES: "7" }), `[null,"7"]`)
+    })))
+
+  it.live("are recorded with its limits, so that the next platform does not assign them again", () =>
+    withPool(Effect.gen(function*() {
+      const file = script("setInterval(() => {}, 1000)")
+      const { id } = yield* start({ type: "handler", file, gpus: 1, cpus: 0.5 }, {}, { gpuIds: ["1"] })
+      const records = yield* WorkerRecords.make(join(folder, "data"))
+      const found = records.list().find(({ worker }) => worker === id)
+      assert.deepInclude(found, { gpuIds: ["1"], reserved: { gpus: 1, cpus: 0.5, memoryBytes: 0 } })
+    })))
 })

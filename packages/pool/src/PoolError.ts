@@ -19,7 +19,9 @@ export class SpawnFailed extends Schema.TaggedError<SpawnFailed>()("SpawnFailed"
  */
 export class NoCapacity extends Schema.TaggedError<NoCapacity>()("NoCapacity", {
   /** The missing resource, without a full stop. */
-  problem: Schema.String
+  problem: Schema.String,
+  /** Workers of the same endpoint, without which there would be room. Absent if there is none even without them, or if it is unknown. */
+  blockedBy: Schema.optionalKey(Schema.Array(Schema.String))
 }) {}
 
 /** A variable of the endpoint refers to a secret that does not exist. */

@@ -44,6 +44,8 @@ export interface StartRequest {
    * sees it. `endpoint.env` overrides them.
    */
   readonly model?: WorkerModel | undefined
+  /** The GPUs that the worker may use, as in `CUDA_VISIBLE_DEVICES` (see `MachinePool`). Absent: none are assigned to it. */
+  readonly gpuIds?: ReadonlyArray<string> | undefined
 }
 
 /** What a worker uses, with its children. Undefined: it cannot be determined. */
@@ -85,11 +87,18 @@ export interface Reservation {
 /** The reservation of a worker with this source; undefined if the source sets no limits. */
 export const reservationOf = (source: EndpointSource): Reservation | undefined => {
   if (source.type === "external") return undefined
-  const { cpus, memoryBytes } = source
-  const gpus = source.type === "container" ? source.gpus : undefined
+  const { cpus, gpus, memoryBytes } = source
   return cpus === undefined && gpus === undefined && memoryBytes === undefined
     ? undefined
     : { gpus: gpus ?? 0, cpus: cpus ?? 0, memoryBytes: memoryBytes ?? 0 }
+}
+
+/** Why a machine has no room for a worker. */
+export interface Obstacle {
+  /** The end of a sentence that begins with the machine's name: "has 0 of 1 GPUs free". */
+  readonly problem: string
+  /** Workers of the same endpoint, without which there would be room. Empty if there would be none even without them. */
+  readonly blockedBy: ReadonlyArray<string>
 }
 
 /** A worker that an earlier platform started and that outlived it, or whose exit no platform has processed yet. */
@@ -100,6 +109,8 @@ export interface OrphanedWorker {
   readonly isRunning: boolean
   /** Its reservation on its machine, if the pool knows it. */
   readonly reserved?: Reservation | undefined
+  /** The GPUs that were assigned to it, if the pool knows them. */
+  readonly gpuIds?: ReadonlyArray<string> | undefined
   /**
    * Adopts the worker. Its output continues, and `exit` completes with `Lost` when it has ended, at once if it is not running. Closing the scope
    * kills it. `variables`: those that the worker would receive now, which contain the key to redact. `mask` is as in {@link StartRequest}. Call it
@@ -131,6 +142,8 @@ export class WorkerPool extends Context.Service<WorkerPool, {
    * and waits for its exit.
    */
   readonly start: (request: StartRequest) => Effect.Effect<WorkerHandle, PoolError, Scope.Scope>
+  /** Why the pool's machine has no room for a worker of this endpoint now; undefined if it has room. Absent for pools without a limit. */
+  readonly obstacleOf?: (endpoint: Pick<Endpoint, "id" | "source">) => Obstacle | undefined
   /** The orphans that the pool found when it started. The caller adopts each of them; empty for pools without orphans. */
   readonly orphans: ReadonlyArray<OrphanedWorker>
   /** For one reader. Absent for pools that report no changes. */

@@ -52,7 +52,12 @@ const limits = {
   /** The memory that a worker may use, in bytes, excluding swap. With a container's `/tmp`. Default: no limit. */
   memoryBytes: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 8 * 1024 ** 2, maximum: 2 ** 50 }))),
   /** The number of processes and threads of a worker. Default: 1,024 in a container, no limit otherwise. */
-  pids: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 8, maximum: 1_000_000 })))
+  pids: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 8, maximum: 1_000_000 }))),
+  /** The number of GPUs that a worker receives, or `all`. Default: none are reserved; a process then sees all GPUs, a container none. */
+  gpus: Schema.optionalKey(Schema.Union([
+    Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 64 })),
+    Schema.Literal("all")
+  ]))
 }
 
 /**
@@ -94,11 +99,6 @@ export const EndpointSource = Schema.Union([
     /** The arguments of the image's ENTRYPOINT. Default: its CMD. */
     command: Schema.optionalKey(Schema.NonEmptyArray(Schema.String)),
     ...limits,
-    /** The number of GPUs that a worker receives, or `all`. Default: none. */
-    gpus: Schema.optionalKey(Schema.Union([
-      Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 64 })),
-      Schema.Literal("all")
-    ])),
     volumes: Schema.optionalKey(Schema.Array(ContainerVolume).check(Schema.isMaxLength(50))),
     /** A network of the engine, or `host`. Default: a separate network in which the worker can reach only the platform. */
     network: Schema.optionalKey(
