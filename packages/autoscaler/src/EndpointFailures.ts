@@ -34,6 +34,11 @@ export interface EndpointFailures {
     state: "unhealthy" | "throttled",
     reason: string
   ) => Effect.Effect<Effect.Effect<void>>
+  /**
+   * The first worker of a release that is being verified waits for room, until the monotonic time `retryAt`. Counts nothing, because the other release is
+   * not affected. Logs each reason once.
+   */
+  readonly awaitsRoom: (worker: FailedWorker, reason: string, retryAt: number) => Effect.Effect<void>
   /** A ready worker that held `jobs` exited without a request. Counts the failure at once; the returned effect logs and displays it. */
   readonly crashed: (worker: FailedWorker, jobs: ReadonlyArray<string>, reason: string) => Effect.Effect<Effect.Effect<void>>
   /** A worker called the platform for the first time. */
@@ -58,6 +63,7 @@ export const make = Effect.fnUntraced(function*(endpoint: EndpointId): Effect.fn
   let published: string | undefined
   let release: string | undefined
   let isThrottled = false
+  let awaited: string | undefined
 
   const clear = Effect.suspend(() => {
     if (published === undefined) return Effect.void
@@ -66,9 +72,14 @@ export const make = Effect.fnUntraced(function*(endpoint: EndpointId): Effect.fn
     return registry.removed(endpoint, worker)
   })
 
-  const publish = Effect.fnUntraced(function*(worker: string, state: "unhealthy" | "throttled", reason: string) {
+  const publish = Effect.fnUntraced(function*(
+    worker: string,
+    state: "unhealthy" | "throttled",
+    reason: string,
+    at: number = backoff.notBefore
+  ) {
     yield* clear
-    const retryAt = Math.round(backoff.notBefore - now() + clock.currentTimeMillisUnsafe())
+    const retryAt = Math.round(at - now() + clock.currentTimeMillisUnsafe())
     yield* registry.failing(endpoint, worker, state, reason, retryAt)
     published = worker
   })
@@ -92,6 +103,13 @@ export const make = Effect.fnUntraced(function*(endpoint: EndpointId): Effect.fn
         publish(id, state, reason),
         Effect.logWarning(`A worker of endpoint ${endpoint} did not start; trying again in ${wait()}. ${reason}`)
       )
+    }),
+    awaitsRoom: Effect.fnUntraced(function*({ fingerprint, id }, reason, retryAt) {
+      isThrottled = true
+      yield* publish(id, "throttled", reason, retryAt)
+      if (awaited === fingerprint + reason) return
+      awaited = fingerprint + reason
+      yield* Effect.logWarning(`The new release of endpoint ${endpoint} waits for its first worker. ${reason}`)
     }),
     crashed: Effect.fnUntraced(function*({ fingerprint, id, startedAt }, jobs, reason) {
       const random = yield* Random.next

@@ -47,9 +47,10 @@ import * as EndpointModel from "./EndpointModel.ts"
 import { classifyExit } from "./ExitClassification.ts"
 import * as JobsOfGoneWorkers from "./JobsOfGoneWorkers.ts"
 import { monotonicStatus } from "./MonotonicStatus.ts"
+import { policyWorkerOf } from "./PolicyWorkers.ts"
 import * as Roll from "./Roll.ts"
 import { decideRoll } from "./RollPolicy.ts"
-import type { Observation, PolicyWorker } from "./ScalingPolicy.ts"
+import type { Observation } from "./ScalingPolicy.ts"
 import { WorkerConnection } from "./WorkerConnection.ts"
 import { assessHealth, countExternalWorkers, type HealthLimits, IDLE_WORKER_HINT, isReady, isWorking } from "./WorkerHealth.ts"
 import { newWorkerId } from "./WorkerIds.ts"
@@ -94,9 +95,6 @@ const CLOCK_JUMP_MILLIS = 5_000
  */
 const QUIET_INTERVALS = 5
 
-/** The fingerprint of workers that an earlier platform started. They only finish their jobs. */
-const ADOPTED = ""
-
 /** `fibers` owns the workers: closing its scope kills them. */
 export const make = Effect.fnUntraced(function*(
   initial: EndpointTarget,
@@ -128,6 +126,8 @@ export const make = Effect.fnUntraced(function*(
   let lastStartAt: number | null = null
   /** When the last worker of a release that is being verified was started. Another start is needed only after a lack of capacity. */
   let triedAt = -Infinity
+  /** The release whose first worker waits for the place of a worker that drains. Meanwhile, no worker of the previous release may take that place. */
+  let makingRoomFor: string | undefined
   /** Scheduled time of the next check. */
   let plannedAt = now()
   /** Until this time, workers could not call the platform, because the machine was suspended or the store was unavailable. */
@@ -184,16 +184,37 @@ export const make = Effect.fnUntraced(function*(
   })
 
   /** The new release does not work, so the previous one keeps serving. Returns the remaining work, which stores the end of the rollout. */
-  const stopRoll = (reason: string) => Effect.sync(() => target === undefined ? Effect.void : roll.failed(target, reason))
+  const stopRoll = (reason: string) =>
+    Effect.sync(() => target === undefined ? Effect.void : Effect.andThen(failures.clear, roll.failed(target, reason)))
+
+  /**
+   * Drains the outdated workers that occupy the room of a current one, on a machine that is too small for both releases. If it is the first worker of a
+   * release and fails, workers of the previous release start again.
+   */
+  const makeRoom = Effect.fnUntraced(function*(current: string, blockedBy: ReadonlyArray<string>) {
+    for (const worker of blockedBy) {
+      const life = lifecycles.get(worker)
+      if (life === undefined || life.draining !== undefined || life.fingerprint === current) continue
+      yield* Effect.logInfo(`Worker ${worker} of endpoint ${id} leaves: a worker of the new release needs its place.`)
+      makingRoomFor = current
+      yield* beginDrain(life, now())
+    }
+  })
 
   /** Returns the remaining work for a worker that never ran. */
   const onFailedStart = Effect.fnUntraced(function*(
     life: WorkerLifecycle.WorkerLifecycle,
-    { reason, state }: Extract<WorkerLifecycle.WorkerOutcome, { readonly _tag: "NotStarted" }>
+    { blockedBy, reason, state }: Extract<WorkerLifecycle.WorkerOutcome, { readonly _tag: "NotStarted" }>
   ) {
     const removed = registry.removed(id, life.id)
-    if (state === "unhealthy" && life.draining === undefined && roll.isTrying(target, life.fingerprint)) {
-      return Effect.andThen(removed, yield* stopRoll(reason))
+    if (state === "throttled" && life.draining === undefined && life.fingerprint === target?.current.fingerprint) {
+      yield* makeRoom(life.fingerprint, blockedBy)
+    }
+    if (life.draining === undefined && roll.isTrying(target, life.fingerprint)) {
+      return Effect.andThen(
+        removed,
+        state === "unhealthy" ? yield* stopRoll(reason) : failures.awaitsRoom(life, reason, now() + settings.intervalMs)
+      )
     }
     return life.draining === undefined ? Effect.andThen(removed, yield* failures.startFailed(life, state, reason)) : removed
   })
@@ -235,7 +256,10 @@ export const make = Effect.fnUntraced(function*(
             ...(held === undefined ? {} : { model: held })
           })
         ),
-        Effect.tap((handle) => Effect.andThen(registry.created(id, worker, handle.standby), metered(handle, from)))
+        Effect.tap((handle) => {
+          if (makingRoomFor === fingerprint) makingRoomFor = undefined
+          return Effect.andThen(registry.created(id, worker, handle.standby), metered(handle, from))
+        })
       )
     const life = WorkerLifecycle.make(starting, worker, now(), fingerprint)
     lifecycles.set(worker, life)
@@ -260,7 +284,7 @@ export const make = Effect.fnUntraced(function*(
       ),
       orphan.id,
       now(),
-      ADOPTED
+      WorkerLifecycle.ADOPTED
     )
     life.ready = true
     // Probably the machine ended both the earlier platform and this worker, so none of the worker's jobs is to blame.
@@ -346,28 +370,6 @@ export const make = Effect.fnUntraced(function*(
     })
   )
 
-  const policyWorker = (
-    life: WorkerLifecycle.WorkerLifecycle,
-    status: WorkerStatus | undefined,
-    { current, previous }: EndpointTarget
-  ): PolicyWorker => {
-    const holds = (status?.jobs.length ?? 0) > 0
-    const state = life.draining !== undefined || life.killReason() !== undefined
-      ? "draining"
-      : !life.ready
-      ? "starting"
-      : holds
-      ? "running"
-      : "idle"
-    return {
-      id: life.id,
-      state,
-      idleSince: state === "idle" ? status?.idleSince ?? now() : null,
-      outdated: life.fingerprint !== current.fingerprint && life.fingerprint !== ADOPTED,
-      abandoned: previous !== undefined && life.fingerprint !== current.fingerprint && life.fingerprint !== previous.fingerprint
-    }
-  }
-
   /** Limits the canary to its share of the jobs, and rolls it back when they fail. */
   const superviseCanary = Effect.fnUntraced(function*(known: ReadonlyMap<string, WorkerStatus>) {
     const canary = target === undefined ? undefined : roll.canaryOf(target)
@@ -423,7 +425,9 @@ export const make = Effect.fnUntraced(function*(
       const canary = roll.canaryOf(from)
       const isOfCanary = (life: WorkerLifecycle.WorkerLifecycle) => life.fingerprint === canary?.fingerprint
       const lives = [...lifecycles.values()]
-      const workers = lives.filter((life) => !isOfCanary(life)).map((life) => policyWorker(life, known.get(life.id), from))
+      const workers = lives.filter((life) => !isOfCanary(life)).map((life) =>
+        policyWorkerOf(life, known.get(life.id), from, time)
+      )
       const { changesAt, open } = warmTimes(clock.currentTimeMillisUnsafe())
       if (changesAt !== undefined) times.push(toMonotonic(changesAt))
       const observation: Observation = {
@@ -441,7 +445,7 @@ export const make = Effect.fnUntraced(function*(
         ...observation,
         canary: {
           percent: canary.rule.percent,
-          workers: lives.filter(isOfCanary).map((life) => policyWorker(life, known.get(life.id), from)),
+          workers: lives.filter(isOfCanary).map((life) => policyWorkerOf(life, known.get(life.id), from, time)),
           isProven: canaries.isProven(canary)
         }
       })
@@ -469,7 +473,8 @@ export const make = Effect.fnUntraced(function*(
         }
       }
       const serving = previous ?? current
-      const wanted = previous === undefined ? decision.start : decision.startPrevious ?? 0
+      const isMakingRoom = makingRoomFor !== undefined && roll.isTrying(from, makingRoomFor)
+      const wanted = previous === undefined ? decision.start : isMakingRoom ? 0 : decision.startPrevious ?? 0
       const starting = workers.filter((worker) =>
         worker.state === "starting" && worker.outdated === (previous !== undefined)
       ).length

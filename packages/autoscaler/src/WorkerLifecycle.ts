@@ -18,9 +18,20 @@ import type * as Scope from "effect/Scope"
 
 /** The result of running a worker. */
 export type WorkerOutcome =
-  /** The worker never ran. `throttled` means that there was no capacity (docs/spec/endpoints.md#worker-states). `reason` is a sentence. */
-  | { readonly _tag: "NotStarted"; readonly state: "unhealthy" | "throttled"; readonly reason: string }
+  /**
+   * The worker never ran. `throttled` means that there was no capacity (docs/spec/endpoints.md#worker-states); `blockedBy` are then workers of the
+   * same endpoint, without which there would be some. `reason` is a sentence.
+   */
+  | {
+    readonly _tag: "NotStarted"
+    readonly state: "unhealthy" | "throttled"
+    readonly reason: string
+    readonly blockedBy: ReadonlyArray<string>
+  }
   | { readonly _tag: "Ended"; readonly exit: WorkerExit }
+
+/** The fingerprint of workers that an earlier platform started. They only finish their jobs. */
+export const ADOPTED = ""
 
 export interface WorkerLifecycle {
   readonly id: WorkerId
@@ -76,12 +87,20 @@ export const make = (
       return handle === undefined ? Effect.void : handle.kill
     })
 
-  const notStarted = (state: "unhealthy" | "throttled", reason: string): WorkerOutcome => ({ _tag: "NotStarted", state, reason })
+  const notStarted = (
+    state: "unhealthy" | "throttled",
+    reason: string,
+    blockedBy: ReadonlyArray<string> = []
+  ): WorkerOutcome => ({ _tag: "NotStarted", state, reason, blockedBy })
 
   const start = starting.pipe(
     Effect.map((started): WorkerOutcome | WorkerHandle => started),
     Effect.catch((error) =>
-      Effect.succeed(notStarted(error.reason._tag === "NoCapacity" ? "throttled" : "unhealthy", error.message))
+      Effect.succeed(
+        error.reason._tag === "NoCapacity"
+          ? notStarted("throttled", error.message, error.reason.blockedBy)
+          : notStarted("unhealthy", error.message)
+      )
     ),
     Effect.raceFirst(Effect.map(Deferred.await(ending), (reason) => notStarted("unhealthy", reason)))
   )

@@ -25,7 +25,7 @@ export const make = (id: EndpointId) =>
   Effect.map(
     UsageMeter,
     (meter) => ({ id: worker, resources = Effect.undefined }: WorkerHandle, { source }: Endpoint, isReady = false) => {
-      const gpus = source.type === "container" ? source.gpus ?? 0 : 0
+      const gpus = source.type === "external" ? 0 : source.gpus ?? 0
       return meter.watch({ endpoint: id, worker, gpus: gpus === "all" ? hostGpus() : gpus, resources, isReady })
     }
   )

@@ -163,3 +163,127 @@ describe("Autoscaler: releases", () => {
       { reconcile: "1 hour" }
     ))
 })
+
+describe("Autoscaler: releases on a machine with too few GPUs for two of them", () => {
+  const source = { type: "command", command: ["worker"], gpus: 1 } as const
+  const scaler = { type: "REQUEST_COUNT", value: 1 } as const
+
+  const on = (
+    gpuIds: ReadonlyArray<string>,
+    title: string,
+    body: () => Effect.Effect<void, unknown, Layer.Success<typeof withoutAutoscaler>>
+  ) => it.effect(title, () => onPlatform(body(), {}, { cpus: 1, memoryBytes: 0, gpuIds }))
+
+  on(
+    ["0"],
+    "the idle worker of the old release makes room, although it is always kept, and the new one takes over",
+    () =>
+      Effect.gen(function*() {
+        const workers = { min: 1, max: 1 }
+        const endpoint = yield* release({ source, workers })
+        yield* after("3 seconds")
+        const first = yield* onlyWorker
+        yield* release({ source, workers, env: { BOOT_MS: "1000" } })
+        yield* after("20 seconds")
+        assert.deepStrictEqual(yield* releaseStates(endpoint), ["2 active", "1 superseded"])
+        assert.notStrictEqual(yield* onlyWorker, first)
+        assert.deepInclude(yield* jobOf(endpoint, yield* Effect.tap(submit(endpoint), () => after("1 second"))), {
+          status: "COMPLETED"
+        })
+      })
+  )
+
+  on(["0", "1"], "busy workers finish their jobs first, all are replaced, and no attempt is lost", () =>
+    Effect.gen(function*() {
+      const workers = { min: 0, max: 2 }
+      const endpoint = yield* release({ source, scaler, workers })
+      const jobs = yield* Effect.forEach([1, 2, 3, 4, 5, 6], () => submit(endpoint, { ms: 10_000 }))
+      yield* after("2 seconds")
+      const before = yield* running
+      assert.strictEqual(before.length, 2)
+      yield* release({ source, scaler, workers, env: { BOOT_MS: "1000" } })
+      for (let second = 0; second < 90; second++) {
+        assert.isAtMost((yield* running).length, 2)
+        yield* after("1 second")
+      }
+      for (const job of jobs) assert.deepInclude(yield* jobOf(endpoint, job), { status: "COMPLETED", attempt: 1 })
+      assert.deepStrictEqual(yield* releaseStates(endpoint), ["2 active", "1 superseded"])
+    }))
+
+  on(
+    ["0", "1"],
+    "no worker of the old release takes the place that another one has left for the new release",
+    () =>
+      Effect.gen(function*() {
+        const workers = { min: 2, max: 2 }
+        const endpoint = yield* release({ source, workers })
+        yield* after("3 seconds")
+        const before = yield* started
+        assert.strictEqual(before, 2)
+        yield* release({ source, workers, env: { BOOT_MS: "1000" } })
+        yield* after("30 seconds")
+        assert.deepStrictEqual(yield* releaseStates(endpoint), ["2 active", "1 superseded"])
+        assert.strictEqual(yield* started, before + 2)
+        assert.strictEqual((yield* running).length, 2)
+      })
+  )
+
+  on(["0"], "the old release starts again when the new one fails", () =>
+    Effect.gen(function*() {
+      const workers = { min: 1, max: 1 }
+      const endpoint = yield* release({ source, workers })
+      yield* after("3 seconds")
+      yield* release({ source, workers, env: { BOOT_EXIT: "3", BOOT_MS: "500" } })
+      yield* after("30 seconds")
+      assert.deepStrictEqual(yield* releaseStates(endpoint), ["2 failed", "1 active"])
+      assert.deepStrictEqual(yield* states(endpoint), ["idle"])
+      assert.deepInclude(yield* jobOf(endpoint, yield* Effect.tap(submit(endpoint), () => after("1 second"))), {
+        status: "COMPLETED"
+      })
+    }))
+
+  on(["0"], "the old release keeps serving when the new one would not fit even without it", () =>
+    Effect.gen(function*() {
+      const workers = { min: 1, max: 1 }
+      const endpoint = yield* release({ source, workers })
+      yield* after("3 seconds")
+      const first = yield* onlyWorker
+      yield* release({ source: { ...source, gpus: 2 }, workers })
+      yield* after("2 minutes")
+      assert.deepStrictEqual(yield* releaseStates(endpoint), ["2 rolling", "1 active"])
+      assert.strictEqual(yield* onlyWorker, first)
+      const registry = yield* WorkerRegistry.WorkerRegistry
+      const reasons = (yield* registry.list(endpoint.id)).map(({ reason }) => reason ?? "")
+      assert.isTrue(
+        reasons.some((reason) => reason.includes("has 1 GPUs, and a worker of this endpoint needs 2")),
+        JSON.stringify(yield* registry.list(endpoint.id))
+      )
+    }))
+})
+
+describe("Autoscaler: endpoints that share a GPU", () => {
+  it.effect("get it in turn, each when a worker of the other one has gone, also if both always have jobs", () =>
+    onPlatform(
+      Effect.gen(function*() {
+        const settings = { workers: { min: 0, max: 1, idleTimeoutMs: 1_000 }, env: { ONCE: "1" } } as const
+        const source = { type: "command", command: ["worker"], gpus: 1 } as const
+        const endpoints = yield* Effect.forEach(["a", "b", "c"], (id) => deploy({ id, source, ...settings }))
+        const jobs = yield* Effect.forEach([1, 2, 3], () =>
+          Effect.forEach(endpoints, (endpoint) => Effect.map(submit(endpoint, { ms: 5_000 }), (id) => ({ endpoint, id }))))
+        for (let second = 0; second < 120; second++) {
+          assert.isAtMost((yield* running).length, 1)
+          yield* after("1 second")
+        }
+        const ends = yield* Effect.forEach(jobs.flat(), ({ endpoint, id }) =>
+          jobOf(endpoint, id))
+        for (const end of ends) assert.deepInclude(end, { status: "COMPLETED", attempt: 1 })
+        const order = ends.toSorted((one, other) => (one.finishedAt ?? 0) - (other.finishedAt ?? 0)).map(({ endpoint }) =>
+          endpoint
+        )
+        assert.deepStrictEqual(order.slice(0, 3).toSorted(), ["a", "b", "c"])
+        assert.deepStrictEqual(order.slice(3, 6).toSorted(), ["a", "b", "c"])
+      }),
+      {},
+      { cpus: 1, memoryBytes: 0, gpuIds: ["0"] }
+    ))
+})

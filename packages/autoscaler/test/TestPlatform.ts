@@ -7,6 +7,7 @@ import * as WorkerConnection from "@stint/autoscaler/WorkerConnection"
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { JobId } from "@stint/contract/Ids"
 import { toJsonText } from "@stint/contract/Json"
+import * as MachinePool from "@stint/pool/MachinePool"
 import * as MemoryWorkerPool from "@stint/pool/MemoryWorkerPool"
 import { endpointOf } from "@stint/pool/testing"
 import { type WorkerLine, WorkerLog } from "@stint/pool/WorkerLog"
@@ -162,14 +163,18 @@ const base = MemoryWorkerPool.layer((context) => Effect.orDie(sdkWorker(context)
 /** Everything except the autoscaler, for tests that close the autoscaler themselves. */
 export const withoutAutoscaler = Layer.provideMerge(JobTimers.layer(), base)
 
-/** Runs a test on its own platform. Advances the clock while the platform closes, because its workers need time to exit. */
+/** Runs a test on its own platform, whose machine has the given capacity (default: no limit). Advances the clock while the platform closes, because its workers need time to exit. */
 export const onPlatform = <A, E>(
   body: Effect.Effect<A, E, Layer.Success<typeof withoutAutoscaler>>,
-  options: Autoscaler.Options = {}
+  options: Autoscaler.Options = {},
+  capacity?: MachinePool.Options["capacity"]
 ): Effect.Effect<A, E | StoreError> =>
   Effect.gen(function*() {
     const scope = yield* Scope.make()
-    const context = yield* Layer.buildWithScope(Layer.provideMerge(Autoscaler.layer(options), withoutAutoscaler), scope)
+    const platform = capacity === undefined
+      ? withoutAutoscaler
+      : Layer.provideMerge(MachinePool.layer({ capacity }), withoutAutoscaler)
+    const context = yield* Layer.buildWithScope(Layer.provideMerge(Autoscaler.layer(options), platform), scope)
     const exit = yield* Effect.exit(Effect.provideContext(body, context))
     const closing = yield* Effect.forkChild(Scope.close(scope, exit))
     yield* TestClock.adjust("2 minutes")

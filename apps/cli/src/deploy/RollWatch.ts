@@ -30,6 +30,16 @@ const read = ({ endpoint, number }: Release) =>
     while: ({ code }) => code === "unreachable"
   })
 
+/** After this time, the progress also says what the first worker waits for. Milliseconds. */
+const SLOW = 2_000
+
+/** Why no worker can be started; undefined if there is no reason, or if it cannot be read. */
+const problemOf = ({ endpoint }: Release) =>
+  call((api) => api.overview.overviewOfEndpoint({ params: { endpoint } })).pipe(
+    Effect.map(({ problem }) => problem),
+    Effect.orElseSucceed(() => undefined)
+  )
+
 const failed = ({ endpoint, number, reason }: Release) =>
   new CliFailure({
     message: `Release ${number} of "${endpoint}" failed. The earlier release keeps serving.`,
@@ -50,9 +60,13 @@ export const follow = Effect.fnUntraced(function*(deployed: Release) {
   const since = yield* Clock.currentTimeMillis
   let release = deployed
   const step = Effect.gen(function*() {
+    const elapsed = (yield* Clock.currentTimeMillis) - since
+    const problem = elapsed < SLOW ? undefined : yield* problemOf(release)
     yield* progress.show(
-      `${release.endpoint}  release ${release.number}: its first worker is starting`,
-      (yield* Clock.currentTimeMillis) - since
+      `${release.endpoint}  release ${release.number}: ${
+        problem === undefined ? "its first worker is starting" : `its first worker waits. ${problem}`
+      }`,
+      elapsed
     )
     yield* Effect.sleep(POLL)
     release = yield* read(release)
