@@ -4,8 +4,10 @@
 import * as ConfigProvider from "effect/ConfigProvider"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import { availableParallelism } from "node:os"
 import process from "node:process"
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest"
+import * as Machine from "../src/config/Machine.ts"
 import * as WorkerConfig from "../src/config/WorkerConfig.ts"
 import { isolationOf, warningsFor } from "../src/platform/SafetyWarnings.ts"
 
@@ -23,6 +25,9 @@ const resolveFor = (settings: Partial<WorkerConfig.WorkerSettings>) =>
           spare: 0,
           localWorkers: Option.none(),
           localLabels: {},
+          localCpus: Option.none(),
+          localMemory: undefined,
+          localGpus: Option.none(),
           ...settings
         },
         "/srv/stint/data"
@@ -49,7 +54,37 @@ describe("settings of worker processes", () => {
     })
   })
 
+  it("reads what endpoints may reserve on the platform's machine, which is by default what the machine has", async () => {
+    expect(await resolveFor({})).toMatchObject({
+      success: { capacity: { cpus: availableParallelism(), memoryBytes: expect.any(Number), gpuIds: Machine.gpuIds(undefined) } }
+    })
+    const settings = await load({ STINT_LOCAL_CPUS: "64", STINT_LOCAL_MEMORY: "2 GiB", STINT_LOCAL_GPUS: "2" })
+    expect(settings).toMatchObject({
+      success: { localCpus: Option.some(64), localMemory: 2 * 1024 ** 3, localGpus: Option.some(2) }
+    })
+    expect(await resolveFor({ localCpus: Option.some(64), localMemory: 2 * 1024 ** 3, localGpus: Option.some(0) })).toMatchObject(
+      {
+        success: { capacity: { cpus: 64, memoryBytes: 2 * 1024 ** 3, gpuIds: [] } }
+      }
+    )
+  })
+
   it.each([
+    ["0,1", undefined, ["0", "1"]],
+    ["2, GPU-5d2c-a, MIG-1/3/0", undefined, ["2", "GPU-5d2c-a", "MIG-1/3/0"]],
+    ["2,-1,3", undefined, ["2"]],
+    ["", undefined, []],
+    ["NoDevFiles", undefined, []],
+    ["4,5", 1, ["4"]],
+    ["", 2, ["0", "1"]]
+  ])("CUDA_VISIBLE_DEVICES %j, and %j GPUs: %j", (visible, count, expected) => {
+    expect(Machine.gpuIds(count, visible)).toEqual(expected)
+  })
+
+  it.each([
+    ["STINT_LOCAL_GPUS", "65"],
+    ["STINT_LOCAL_CPUS", "-1"],
+    ["STINT_LOCAL_MEMORY", "much"],
     ["STINT_WORKER_ENV", "DATABASE_URL=postgres"],
     ["STINT_WORKER_ENV", "A-B"],
     ["STINT_SPARE_WORKERS", "101"],

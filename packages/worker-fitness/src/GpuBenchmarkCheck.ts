@@ -40,7 +40,7 @@ export const check = Effect.fnUntraced(function*({ limit = DEFAULT_LIMIT, settin
     if (ms <= limit * 1000) continue
     return yield* new FitnessCheckFailed({
       check: NAME,
-      message: `GPU ${index} (${name}) took ${Math.round(ms)} ms for the benchmark; the limit is ${limit * 1000} ms${
+      message: `GPU ${index} (${name}) took ${Number(ms.toPrecision(3))} ms for the benchmark; the limit is ${limit * 1000} ms${
         settingSuffix(setting)
       }`
     })

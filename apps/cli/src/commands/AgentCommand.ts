@@ -16,9 +16,9 @@ import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import manifest from "../../package.json" with { type: "json" }
 import * as AgentFolder from "../agent/AgentFolder.ts"
-import * as Machine from "../agent/Machine.ts"
 import { CliFailure } from "../CliFailure.ts"
 import * as AgentConfig from "../config/AgentConfig.ts"
+import * as Machine from "../config/Machine.ts"
 import * as WorkerConfig from "../config/WorkerConfig.ts"
 import * as LogFormat from "../output/LogFormat.ts"
 import { isLoopback } from "../platform/SafetyWarnings.ts"
@@ -92,7 +92,8 @@ export const agent = Command.make(
       const options = yield* WorkerConfig.resolveFor(settings.workers, folder.path)
       const containers = engine.socket !== undefined ||
         (yield* Effect.promise(() => import("@stint/pool-container/EngineSocket"))).exists()
-      const capacity = Machine.capacity(Option.getOrUndefined(workers), Option.getOrUndefined(gpus))
+      const machine = Machine.capacity({ gpus: Option.getOrUndefined(gpus) })
+      const capacity = Machine.agentCapacity(machine, Option.getOrUndefined(workers))
       yield* Console.log(
         `Agent ${called} runs workers of ${url} on this machine: at most ${capacity.workers}, ${
           containers ? "as processes or containers" : "as processes"
@@ -117,7 +118,7 @@ export const agent = Command.make(
       }).pipe(
         Layer.provide(WorkerPoolLayers.layer(
           ProcessPool.layer({ dataDir: folder.path, packagesOf: import.meta.url, namedVolumes: volumes, ...options }),
-          { dataDir: folder.path, engine, volumes, containers }
+          { dataDir: folder.path, engine, volumes, containers, capacity: machine }
         )),
         Layer.provide(AgentOutput.layerLog),
         Layer.provide(AgentOutput.layer),

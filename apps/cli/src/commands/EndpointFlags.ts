@@ -39,7 +39,7 @@ export const sourceFlags = {
   memory: Flag.String("memory").pipe(Flag.withDescription("Memory of a worker, e.g. 8GiB"), Flag.optional),
   pids: Flag.Int("pids").pipe(Flag.withDescription("Processes and threads of a worker"), Flag.optional),
   gpus: Flag.String("gpus").pipe(
-    Flag.withDescription("With --image: the number of GPUs of a worker, or all"),
+    Flag.withDescription("GPUs that a worker gets for itself, e.g. 1, or all"),
     Flag.withSchema(Schema.Union([Schema.Literal("all"), Schema.FiniteFromString])),
     Flag.optional
   ),

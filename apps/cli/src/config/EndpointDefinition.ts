@@ -29,7 +29,7 @@ export interface EndpointDefinition {
   readonly memory?: string | number
   /** The number of processes and threads that a worker may have. Default: 1,024 with `image`, otherwise no limit. */
   readonly pids?: number
-  /** With `image`: the number of GPUs that a worker gets, or `"all"`. */
+  /** The number of GPUs that a worker gets for itself, or `"all"`. Default: none are reserved. */
   readonly gpus?: number | "all"
   /**
    * `source` is a volume that `STINT_VOLUMES` defines. With `image`, it may also be a folder that `STINT_ENGINE_VOLUMES` allows, or a volume of the
@@ -195,12 +195,12 @@ export type SourceDefinition = Pick<
 >
 
 /** The limits of workers that the platform starts. */
-export const LIMIT_KEYS = ["cpus", "memory", "pids"] as const
+export const LIMIT_KEYS = ["cpus", "gpus", "memory", "pids"] as const
 /** One of {@link LIMIT_KEYS}. */
 export type LimitKey = (typeof LIMIT_KEYS)[number]
 
 /** The settings that need an image. */
-export const CONTAINER_KEYS = ["gpus", "network", "user"] as const
+export const CONTAINER_KEYS = ["network", "user"] as const
 /** One of {@link CONTAINER_KEYS}. */
 export type ContainerKey = (typeof CONTAINER_KEYS)[number]
 

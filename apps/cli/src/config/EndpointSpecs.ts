@@ -24,7 +24,7 @@ const given = (members: Readonly<Record<string, unknown>>) =>
   Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined))
 
 /** The limits of a definition. */
-const workerLimitsOf = Effect.fnUntraced(function*(id: string, { cpus, memory, pids }: SourceDefinition) {
+const workerLimitsOf = Effect.fnUntraced(function*(id: string, { cpus, gpus, memory, pids }: SourceDefinition) {
   const memoryBytes = typeof memory === "string" ? bytesOf(memory) : memory
   if (memory !== undefined && memoryBytes === undefined) {
     return yield* new CliFailure({
@@ -32,19 +32,19 @@ const workerLimitsOf = Effect.fnUntraced(function*(id: string, { cpus, memory, p
       hint: "For example: \"512 MiB\" or \"8 GiB\"."
     })
   }
-  return given({ cpus, memoryBytes, pids })
+  return given({ cpus, gpus, memoryBytes, pids })
 })
 
 /** The source of a definition with an image. Relative folders are resolved against `directory`. */
 const containerOf = Effect.fnUntraced(function*(
-  { command, gpus, image, network, user, volumes }: SourceDefinition & { readonly image: string },
+  { command, image, network, user, volumes }: SourceDefinition & { readonly image: string },
   directory: string
 ) {
   const path = yield* Path.Path
   return {
     type: "container",
     image,
-    ...given({ command, gpus, network, user }),
+    ...given({ command, network, user }),
     ...(volumes === undefined ? {} : {
       volumes: volumes.map((volume) =>
         volume.source.startsWith(".") ? { ...volume, source: path.resolve(directory, volume.source) } : volume

@@ -9,11 +9,15 @@
  * | `STINT_CACHE_DIR` | the data folder; with `STINT_WORKER_USER`, a folder in `/var/cache/stint` | folder for the handlers' bundles and their compile cache |
  * | `STINT_SPARE_WORKERS` | 0 | processes that wait for the next worker of a handler, 0 to 100. Each shortens a cold start and occupies memory all the time |
  * | `STINT_LOCAL_WORKERS` | no limit | maximum number of workers on the platform's machine, 0 to 10,000. 0: only agents run workers (docs/operations/agents.md) |
+ * | `STINT_LOCAL_CPUS` | the machine's | CPUs that endpoints with `cpus` may reserve together on the platform's machine. A higher number lets them overlap |
+ * | `STINT_LOCAL_MEMORY` | the machine's | memory that endpoints with `memory` may reserve together on the platform's machine, such as `200 GiB` |
+ * | `STINT_LOCAL_GPUS` | those of the NVIDIA driver | number of GPUs that endpoints with `gpus` may reserve together on the platform's machine, 0 to 64 |
  * | `STINT_LOCAL_LABELS` | none | labels of the platform's machine, as `name=value`, comma-separated. Endpoints with `placement.labels` run only on machines that have these labels (docs/operations/agents.md) |
  */
 import type { Labels } from "@stint/contract/Placement"
 import type { WorkerUser } from "@stint/pool-process/WorkerUser"
 import type { WorkerIds } from "@stint/pool-process/WorkerUsers"
+import type { MachineCapacity } from "@stint/pool/MachineReservations"
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -26,6 +30,8 @@ import process from "node:process"
 import { promisify } from "node:util"
 import { CliFailure } from "../CliFailure.ts"
 import * as LabelText from "./LabelText.ts"
+import * as Machine from "./Machine.ts"
+import { optionalSize } from "./PayloadConfig.ts"
 import { commaSeparated, setting } from "./Setting.ts"
 
 /** The settings, as text. */
@@ -36,6 +42,10 @@ export interface WorkerSettings {
   readonly spare: number
   readonly localWorkers: Option.Option<number>
   readonly localLabels: Labels
+  readonly localCpus: Option.Option<number>
+  /** Bytes. */
+  readonly localMemory: number | undefined
+  readonly localGpus: Option.Option<number>
 }
 
 /** The settings, checked against this machine. */
@@ -48,6 +58,8 @@ export interface WorkerOptions {
   readonly localWorkers?: number | undefined
   /** Default: none. */
   readonly localLabels?: Labels | undefined
+  /** What the platform's machine has for workers. Default: no limit. */
+  readonly capacity?: MachineCapacity | undefined
 }
 
 const Names = Schema.String.check(
@@ -59,6 +71,10 @@ const Names = Schema.String.check(
 const Spare = Schema.FiniteFromString.check(Schema.isInt(), Schema.isBetween({ minimum: 0, maximum: 100 }))
 
 const LocalWorkers = Schema.FiniteFromString.check(Schema.isInt(), Schema.isBetween({ minimum: 0, maximum: 10_000 }))
+
+const LocalCpus = Schema.FiniteFromString.check(Schema.isBetween({ minimum: 0, maximum: 65_536 }))
+
+const LocalGpus = Schema.FiniteFromString.check(Schema.isInt(), Schema.isBetween({ minimum: 0, maximum: 64 }))
 
 const LabelList = Schema.String.check(
   Schema.makeFilter((text) => Option.isSome(LabelText.parse(commaSeparated(text))) || "comma-separated labels")
@@ -96,6 +112,17 @@ export const load: Effect.Effect<WorkerSettings, CliFailure> = Effect.all({
     "STINT_LOCAL_WORKERS",
     "a whole number from 0 to 10000",
     Config.option(Config.schema(LocalWorkers, "STINT_LOCAL_WORKERS"))
+  ),
+  localCpus: setting(
+    "STINT_LOCAL_CPUS",
+    "a number from 0 to 65536",
+    Config.option(Config.schema(LocalCpus, "STINT_LOCAL_CPUS"))
+  ),
+  localMemory: optionalSize("STINT_LOCAL_MEMORY", "200 GiB"),
+  localGpus: setting(
+    "STINT_LOCAL_GPUS",
+    "a whole number from 0 to 64",
+    Config.option(Config.schema(LocalGpus, "STINT_LOCAL_GPUS"))
   ),
   localLabels: setting(
     "STINT_LOCAL_LABELS",
@@ -183,6 +210,11 @@ export const resolveFor = Effect.fn("WorkerConfig.resolveFor")(function*(
       hint: "Set it to a folder outside the data folder that every user can enter, or unset it for /var/cache/stint."
     })
   }
-  const { inherit, localLabels, localWorkers, spare } = settings
-  return { inherit, user, cacheDir, spare, localLabels, localWorkers: Option.getOrUndefined(localWorkers) }
+  const { inherit, localCpus, localGpus, localLabels, localMemory, localWorkers, spare } = settings
+  const capacity = Machine.capacity({
+    cpus: Option.getOrUndefined(localCpus),
+    memoryBytes: localMemory,
+    gpus: Option.getOrUndefined(localGpus)
+  })
+  return { inherit, user, cacheDir, spare, localLabels, localWorkers: Option.getOrUndefined(localWorkers), capacity }
 })

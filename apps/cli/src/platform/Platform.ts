@@ -364,7 +364,7 @@ export const layer = (options: PlatformOptions) => {
             namedVolumes: options.volumes ?? {},
             ...options.workers
           }),
-          options
+          { ...options, capacity: options.workers?.capacity }
         )),
         Layer.provide(WorkerLogSink.layer(options.observer?.workerPrinted))
       )

@@ -5,12 +5,16 @@
  * earlier run left containers, which must be adopted before the first worker starts; or `STINT_ENGINE` names an engine, so that a mistake in it is
  * logged at once.
  *
+ * The processes and containers share the machine's GPUs, CPUs and memory (see `MachinePool`).
+ *
  * If pods are configured, their pool runs the endpoints with an image. It is built at startup, because only the cluster knows which pods an earlier
  * run left.
  */
 import type { KubernetesSettings } from "@stint/pool-kubernetes/KubernetesSettings"
 import type { CodeArtifacts } from "@stint/pool/CodeArtifacts"
 import type { CodeTransfer } from "@stint/pool/CodeTransfer"
+import * as MachinePool from "@stint/pool/MachinePool"
+import type { MachineCapacity } from "@stint/pool/MachineReservations"
 import type { NamedVolumes } from "@stint/pool/NamedVolumes"
 import type { PoolError } from "@stint/pool/PoolError"
 import type { WorkerPool } from "@stint/pool/WorkerPool"
@@ -51,6 +55,8 @@ export interface Options {
   readonly volumes?: NamedVolumes
   /** Whether endpoints with an image are supported. Default: true. */
   readonly containers?: boolean
+  /** What the machine has for workers. Pods run elsewhere. Default: no limit. */
+  readonly capacity?: MachineCapacity | undefined
 }
 
 const layerPods = (dataDir: string, settings: KubernetesSettings): Layer.Layer<WorkerPool, PoolError> =>
@@ -62,14 +68,17 @@ const layerPods = (dataDir: string, settings: KubernetesSettings): Layer.Layer<W
 /** `processes` with the pool for endpoints that have an image. */
 export const layer = (
   processes: Layer.Layer<WorkerPool | CodeArtifacts | CodeTransfer, PoolError>,
-  { containers = true, dataDir, engine, kubernetes, volumes = {} }: Options
+  { capacity, containers = true, dataDir, engine, kubernetes, volumes = {} }: Options
 ): Layer.Layer<WorkerPool | CodeArtifacts | CodeTransfer, PoolError> =>
   Layer.effectContext(Effect.gen(function*() {
     const built = yield* Layer.build(processes)
-    if (!containers) return built
     const images = kubernetes === undefined
       ? layerContainers(dataDir, engine, volumes)
       : layerPods(dataDir, kubernetes)
-    const pools = yield* Layer.build(WorkerPools.layer([Layer.succeedContext(built), images]))
-    return Context.merge(built, pools)
+    const pools = containers ? WorkerPools.layer([Layer.succeedContext(built), images]) : Layer.succeedContext(built)
+    const limited = capacity === undefined ? pools : MachinePool.layer({
+      capacity,
+      sources: kubernetes === undefined ? ["handler", "command", "container"] : ["handler", "command"]
+    }).pipe(Layer.provide(pools))
+    return Context.merge(built, yield* Layer.build(limited))
   }))
