@@ -65,6 +65,19 @@ const workersOf = async (dataDir: string): Promise<ReadonlyArray<ProcessTable.Pr
   })
 }
 
+/** How many lines of each platform's output an error shows. */
+const SHOWN_LINES = 60
+
+/** What the platforms say, for an error. */
+const stateOf = async (platforms: ReadonlyArray<PlatformProcess>): Promise<string> => {
+  const states = platforms.map(async (platform, index) => {
+    const overview = await platform.request("GET", "/api/v1/overview/storm").catch((error: unknown) => ({ body: String(error) }))
+    const output = platform.output.split("\n").slice(-SHOWN_LINES).join("\n")
+    return `platform ${index}: ${JSON.stringify(overview.body)}\n${output}`
+  })
+  return (await Promise.all(states)).join("\n")
+}
+
 /** The size of a file that may not exist yet. */
 const sizeOf = (file: string): Promise<number> => stat(file).then(({ size }) => size, () => 0)
 
@@ -126,7 +139,13 @@ export const killedRuns = async (
     logged = await until("a step to begin since the last kill", async () => {
       const size = await sizeOf(log)
       return size > logged ? size : undefined
-    }, GENEROUS)
+    }, GENEROUS).catch(async (error: unknown) => {
+      throw new Error(
+        `${String(error)}; seed ${seed}, ${workerKills} workers and ${platformKills} platforms killed\n${await stateOf(
+          platforms
+        )}`
+      )
+    })
     await pause(random() * 1_500)
     const dice = random()
     if (dice < 0.8) {
