@@ -1,11 +1,15 @@
 /**
- * Frozen bundles of handlers, by the hash of their content.
+ * Frozen bundles of handlers, by the hash of what they were built from.
  *
  * ```
- *   dataDir/releases/<hash>/          worker.mjs + chunks + source maps; complete, because the folder is renamed into place
+ *   dataDir/releases/<hash>/          worker.mjs + chunks + source maps + bundle.sha256; complete, because the folder is renamed into place
  *   dataDir/releases/.new-...         being written; a killed platform leaves it behind
  *   cacheDir/releases/<hash>/         a copy that the workers' own user can read; only with such a user, made again when it is missing
  * ```
+ *
+ * esbuild does not always build the same files from the same sources: in one of 25 builds, it numbers some local variables differently. So the hash is
+ * that of the sources and not of the bundle. Otherwise, a node could not rebuild the code of a release that another node has made, and a restart could
+ * make a new release of unchanged code. `bundle.sha256` is the hash of the other files, so that a damaged copy is detected.
  *
  * A bundle contains the handler's own files, Stint and Effect. Other packages stay in their installation (see `HandlerBundle`), so an
  * upgrade of such a package changes what all releases run.
@@ -26,6 +30,9 @@ import { type BundlePermissions, OWNER_ONLY } from "./WorkerUser.ts"
 
 /** The prefix of folders that are being written. */
 const UNFINISHED = ".new-"
+
+/** The file with the hash of the other files. Code of earlier versions has none, and is named by that hash. */
+const CHECKSUM = "bundle.sha256"
 
 /** The name of code: a SHA-256 hash. */
 const HASH = /^[0-9a-f]{64}$/
@@ -76,11 +83,17 @@ const filesOf = async (folder: string): Promise<ReadonlyArray<readonly [string, 
   }))
 }
 
-/** Identifies the content. Source maps only name lines, but the stack traces of a release should name its own lines. */
+/** The hash of files with their names. */
 const hashOf = (files: ReadonlyArray<readonly [string, Buffer]>): string => {
   const digest = createHash("sha256")
   for (const [name, content] of files) digest.update(`${name.length} ${name} ${content.length} `).update(content)
   return digest.digest("hex")
+}
+
+/** Whether the files are complete and unchanged. */
+const isIntact = (name: string, files: ReadonlyArray<readonly [string, Buffer]>): boolean => {
+  const checksum = files.find(([file]) => file === CHECKSUM)?.[1].toString("utf8")
+  return hashOf(files.filter(([file]) => file !== CHECKSUM)) === (checksum ?? name)
 }
 
 /** The folder that contains all of these files. */
@@ -150,12 +163,22 @@ export const make = Effect.fnUntraced(function*(
 
   const refused = (file: string, problem: string, hint: string) => new CodeError({ file, problem, hint })
 
-  const read = (program: string, sources: ReadonlyArray<string>, file: string) =>
+  /** The files of a bundle, and the content of its inputs. */
+  const read = (program: string, { files, packages }: HandlerBundle.Inputs, file: string) =>
     Effect.tryPromise({
-      try: async () => ({
-        bundle: await filesOf(dirname(program)),
-        sources: await Promise.all(sources.map(async (path) => [path, await readFile(path)] as const))
-      }),
+      try: async () => {
+        const bundle = await filesOf(dirname(program))
+        const inputs = await Promise.all(
+          files.toSorted().map(async (path) => [path, await readFile(path)] as const)
+        )
+        const imported = packages.toSorted().map((path) => [path, Buffer.alloc(0)] as const)
+        return {
+          // The name of the handler's file is part of the bundle, too.
+          name: hashOf([[file, Buffer.alloc(0)], ...inputs, ...imported]),
+          bundle: [...bundle, [CHECKSUM, Buffer.from(hashOf(bundle))] as const],
+          sources: inputs.filter(([path]) => !HandlerBundle.isInstalled(path))
+        }
+      },
       catch: (cause) =>
         refused(
           file,
@@ -178,9 +201,9 @@ export const make = Effect.fnUntraced(function*(
               "A release needs a bundle of its handler. Remove the cause, or run the program as a command, for example with `node handler.ts`."
             )
       )
-      const sources = yield* HandlerBundle.sources(file, bundles)
-      const found = yield* read(program, sources ?? [], file)
-      if (sources !== undefined && (yield* HandlerBundle.find(file, bundles)) === program) return found
+      const inputs = yield* HandlerBundle.inputs(file, bundles)
+      const found = inputs === undefined ? undefined : yield* read(program, inputs, file)
+      if (found !== undefined && (yield* HandlerBundle.find(file, bundles)) === program) return found
       yield* Effect.sleep(REBUILDS.pause)
     }
     return undefined
@@ -197,7 +220,7 @@ export const make = Effect.fnUntraced(function*(
         "Deploy again when they are saved, and check that their modification times are not in the future."
       )
     }
-    const name = hashOf(found.bundle)
+    const { name } = found
     if (!existsSync(join(folder, name))) {
       yield* Effect.tryPromise({
         try: () => writeFolder(folder, name, found.bundle, OWNER_ONLY),
@@ -250,7 +273,7 @@ export const make = Effect.fnUntraced(function*(
       const files = Object.entries(content).map(([file, bytes]) => [file, Buffer.from(bytes)] as const)
         .sort(([a], [b]) => (a < b ? -1 : 1))
       if (!files.every(([file]) => FILE_NAME.test(file))) return Effect.succeed("it has a file with an invalid name")
-      if (hashOf(files) !== name) return Effect.succeed("its content does not have the hash that names it")
+      if (!isIntact(name, files)) return Effect.succeed("its content does not have the hash that came with it")
       return one.withPermits(1)(Effect.tryPromise(() => writeFolder(folder, name, files, OWNER_ONLY))).pipe(
         Effect.as(undefined),
         Effect.catch(({ cause }) =>

@@ -277,17 +277,32 @@ export const find = Effect.fn("HandlerBundle.find")(function*(file: string, dire
   return yield* Effect.orElseSucceed(freshBundle(folderOf(file, directory)), () => undefined)
 })
 
-/** The sources of the latest bundle of a handler file, without the sources of installed packages; undefined when there is no bundle. */
-export const sources = Effect.fn("HandlerBundle.sources")(function*(file: string, directory: string) {
+/** What a bundle was built from. */
+export interface Inputs {
+  /** The files in the bundle. */
+  readonly files: ReadonlyArray<string>
+  /** The folders of the packages that the bundle imports. */
+  readonly packages: ReadonlyArray<string>
+}
+
+/** What the latest bundle of a handler file was built from; undefined when there is no bundle. */
+export const inputs = Effect.fn("HandlerBundle.inputs")(function*(file: string, directory: string) {
   const read = Effect.tryPromise(() => readFile(join(folderOf(file, directory), RECIPE), "utf8"))
   const recipe = yield* Effect.option(Effect.flatMap(read, decodeRecipe))
   return Option.getOrUndefined(
-    Option.map(
-      recipe,
-      ({ inputs }) => inputs.map(({ path }) => path).filter((path) => !path.includes(`${sep}node_modules${sep}`))
-    )
+    Option.map(recipe, ({ inputs, packages }): Inputs => ({
+      files: inputs.map(({ path }) => path),
+      packages: packages.map(({ target }) => target)
+    }))
   )
 })
+
+/** Whether a file belongs to an installed package. */
+export const isInstalled = (path: string): boolean => path.includes(`${sep}node_modules${sep}`)
+
+/** The sources of the latest bundle of a handler file, without the sources of installed packages; undefined when there is no bundle. */
+export const sources = (file: string, directory: string): Effect.Effect<ReadonlyArray<string> | undefined> =>
+  Effect.map(inputs(file, directory), (found) => found?.files.filter((path) => !isInstalled(path)))
 
 /** An exception that esbuild throws, with its errors. */
 const decodeFailure = Schema.decodeUnknownOption(Schema.Struct({

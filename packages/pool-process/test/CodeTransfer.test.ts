@@ -5,6 +5,7 @@ import { CodeTransfer } from "@stint/pool/CodeTransfer"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import { createHash } from "node:crypto"
 import { existsSync, readdirSync } from "node:fs"
 import { join } from "node:path"
 import { folder, fresh, script } from "./TestProcesses.ts"
@@ -25,7 +26,18 @@ const frozen = Effect.gen(function*() {
   return { hash, files: files ?? {} }
 })
 
+/** The code of an earlier version of Stint, which is named by the hash of its files. */
+const LEGACY = { "worker.mjs": Buffer.from("console.log(1)\n") }
+const LEGACY_HASH = createHash("sha256").update("10 worker.mjs 15 console.log(1)\n").digest("hex")
+
 describe("frozen code on another machine", () => {
+  it.live("may come from an earlier version of Stint", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const to = yield* machine
+      assert.isUndefined(yield* to.transfer.write(LEGACY_HASH, LEGACY))
+      assert.isTrue(yield* to.transfer.has(LEGACY_HASH))
+    })), 30_000)
+
   it.live("is stored under the same hash, and can be read from there", () =>
     Effect.scoped(Effect.gen(function*() {
       const { files, hash } = yield* frozen
@@ -46,6 +58,8 @@ describe("frozen code on another machine", () => {
       const [name = ""] = Object.keys(files)
       const changed = { ...files, [name]: Buffer.concat([Buffer.from(" "), files[name] ?? Buffer.from("")]) }
       assert.include(yield* to.transfer.write(hash, changed), "does not have the hash")
+      const { "bundle.sha256": _, ...incomplete } = files
+      assert.include(yield* to.transfer.write(hash, incomplete), "does not have the hash")
       assert.include(yield* to.transfer.write(hash, { "../worker.mjs": Buffer.from("1") }), "invalid name")
       assert.isFalse(yield* to.transfer.has(hash))
       assert.isUndefined(yield* to.transfer.read(`../releases/${hash}`))

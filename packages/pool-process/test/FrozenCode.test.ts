@@ -1,9 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import type { CodeError } from "@stint/pool/CodeArtifacts"
 import * as Effect from "effect/Effect"
-import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs"
+import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import * as FrozenCode from "../src/FrozenCode.ts"
+import * as HandlerBundle from "../src/HandlerBundle.ts"
 import { folder, fresh, line, printed, start, until, withPool } from "./TestProcesses.ts"
 
 /** A handler in its own folder, with an imported file. */
@@ -83,6 +84,29 @@ describe("FrozenCode", () => {
         (yield* Effect.flip(code.programOf(String(first?.hash), "hello", file))).message,
         /the code of this release is missing/
       )
+    }))
+
+  it.live("gives the same sources the same hash, even if the bundler writes them in another way", () =>
+    Effect.gen(function*() {
+      const { code, dataDir, releases } = yield* make
+      const { file, source } = project(fresh("other-output"))
+      const first = yield* code.freeze(source)
+      const bundle = yield* HandlerBundle.bundle(file, join(dataDir, "bundles"))
+      appendFileSync(bundle, "// another output\n")
+      yield* code.retain(new Set())
+      assert.deepStrictEqual(yield* code.freeze(source), first)
+      const program = yield* code.programOf(String(first?.hash), "hello", file)
+      assert.include(readFileSync(program, "utf8"), "another output")
+      assert.deepStrictEqual(readdirSync(releases), [first?.hash])
+    }))
+
+  it.live("tells apart equal files of two projects, because their bundles name their own folders", () =>
+    Effect.gen(function*() {
+      const { code } = yield* make
+      const mark = fresh("equal")
+      const [one, two] = [yield* code.freeze(project(mark).source), yield* code.freeze(project(mark).source)]
+      assert.deepStrictEqual(one?.files, two?.files)
+      assert.notStrictEqual(one?.hash, two?.hash)
     }))
 
   it.live("refuses a missing file, a mistake and a broken import, with the reason and the remedy", () =>
