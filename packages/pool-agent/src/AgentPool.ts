@@ -30,7 +30,7 @@ import * as Stream from "effect/Stream"
 import * as AgentTable from "./AgentTable.ts"
 import * as Connections from "./Connection.ts"
 import type { Connection } from "./Connection.ts"
-import { blockersOf, hasLabels, type Needs, needsOf, place } from "./Placement.ts"
+import { blockersOn, hasLabels, type Needs, needsOf, place } from "./Placement.ts"
 import * as RemoteWorker from "./RemoteWorker.ts"
 
 /** Options of the pool. */
@@ -147,7 +147,7 @@ const layerOf = Effect.fnUntraced(function*({ clusterSources = [], localLabels =
   const blockers = (needs: Needs, own: ReadonlyArray<string>): ReadonlyArray<string> => {
     if (own.length > 0) return own
     for (const connection of agents.connected()) {
-      const found = blockersOf(needs, Connections.machineOf(connection), [...connection.workers.values()])
+      const found = blockersOn(needs, Connections.machineOf(connection), [...connection.workers.values()])
       if (found.length > 0) return found
     }
     return []
@@ -158,7 +158,7 @@ const layerOf = Effect.fnUntraced(function*({ clusterSources = [], localLabels =
     if (!local.supports.includes(type)) return yield* new PoolError({ reason: new Unsupported({ source: type }) })
     const needs = needsOf(request)
     const seen: { obstacle?: Obstacle | undefined } = {}
-    const isFull = localWorkers !== undefined && localWorkers > 0 && ownWorkers.size >= localWorkers
+    const isFull = localWorkers !== undefined && ownWorkers.size >= localWorkers
     const found = place(needs, agents.connected().map(Connections.machineOf), {
       workers: ownWorkers.size,
       limit: localWorkers,

@@ -7,7 +7,7 @@
 import type { AgentCapacity } from "@stint/contract/Agent"
 import type { EndpointSource } from "@stint/contract/Endpoint"
 import { type Labels, labelText } from "@stint/contract/Placement"
-import { shortageOf } from "@stint/pool/Capacity"
+import { blockersOf, shortageOf } from "@stint/pool/Capacity"
 import { reservationOf, type StartRequest } from "@stint/pool/WorkerPool"
 
 /** A worker's requirements for its machine. */
@@ -76,23 +76,17 @@ export const obstacleOf = (needs: Needs, machine: Machine): string | undefined =
   return workers.length >= capacity.workers ? `runs ${workers.length} of at most ${capacity.workers} workers` : undefined
 }
 
-/**
- * The first of the machine's workers of the same endpoint, without which it could run the worker; empty if it could not even without all of them.
- * `workers`: those of the machine.
- */
-export const blockersOf = (
+/** The workers of the same endpoint, without which the machine could run the worker (`Capacity.blockersOf`). `workers`: those of the machine. */
+export const blockersOn = (
   needs: Needs,
   machine: Machine,
   workers: ReadonlyArray<{ readonly id: string; readonly needs: Needs }>
-): ReadonlyArray<string> => {
-  const own = workers.filter((worker) => worker.needs.endpoint === needs.endpoint)
-  for (let count = 1; count <= own.length; count++) {
-    const leaving = own.slice(0, count).map(({ id }) => id)
-    const rest = workers.filter(({ id }) => !leaving.includes(id)).map((worker) => worker.needs)
-    if (obstacleOf(needs, { ...machine, workers: rest }) === undefined) return leaving
-  }
-  return []
-}
+): ReadonlyArray<string> =>
+  blockersOf(
+    workers,
+    (one) => one.needs.endpoint === needs.endpoint,
+    (rest) => obstacleOf(needs, { ...machine, workers: rest.map((one) => one.needs) }) === undefined
+  ).map(({ id }) => id)
 
 const freePlaces = ({ capacity, workers }: Machine): number => capacity.workers - workers.length
 

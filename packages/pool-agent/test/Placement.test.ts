@@ -2,7 +2,7 @@ import type { EndpointSource } from "@stint/contract/Endpoint"
 import { endpointOf, resolvedOf } from "@stint/pool/testing"
 import * as Effect from "effect/Effect"
 import { describe, expect, it } from "vitest"
-import { blockersOf, type Machine, needsOf, obstacleOf, place } from "../src/Placement.ts"
+import { blockersOn, type Machine, needsOf, obstacleOf, place } from "../src/Placement.ts"
 
 const machine = (name: string, more: Partial<Machine> = {}): Machine => ({
   name,
@@ -53,9 +53,9 @@ describe("placement", () => {
       { id: "second", needs: command }
     ]
     const one = machine("a", { workers: workers.map(({ needs }) => needs) })
-    expect(blockersOf(gpu, one, workers)).toEqual(["first"])
-    expect(blockersOf({ ...gpu, gpus: 2 }, one, workers)).toEqual([])
-    expect(blockersOf(gpu, { ...one, isDraining: true }, workers)).toEqual([])
+    expect(blockersOn(gpu, one, workers)).toEqual(["first"])
+    expect(blockersOn({ ...gpu, gpus: 2 }, one, workers)).toEqual([])
+    expect(blockersOn(gpu, { ...one, isDraining: true }, workers)).toEqual([])
   })
 
   it("names every machine's reason when none has room", () => {

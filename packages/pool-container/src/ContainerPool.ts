@@ -13,8 +13,9 @@
 import type { NamedVolumes } from "@stint/pool/NamedVolumes"
 import { addressIn, withAddress } from "@stint/pool/PlatformAddress"
 import { PoolError, PoolUnavailable, SpawnFailed, Unsupported } from "@stint/pool/PoolError"
+import * as RecordedReservation from "@stint/pool/RecordedReservation"
 import { WorkerLog } from "@stint/pool/WorkerLog"
-import { reservationOf, type StartRequest, WorkerPool } from "@stint/pool/WorkerPool"
+import { type StartRequest, WorkerPool } from "@stint/pool/WorkerPool"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { createHash } from "node:crypto"
@@ -92,7 +93,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
     Effect.andThen(Effect.ignore(engine.remove(nameOf(worker))), Effect.sync(() => records.remove(worker)))
 
   const launch = Effect.fnUntraced(function*(engine: Engine, request: StartRequest, source: ContainerSource) {
-    const { endpoint, gpuIds, mask, variables, worker } = request
+    const { endpoint, mask, variables, worker } = request
     const volumes = yield* mountsOf(source, { allowed: options.volumes ?? [], named: options.namedVolumes ?? {} })
     const image = yield* images.resolve(endpoint.id, source.image)
     const name = nameOf(worker)
@@ -111,15 +112,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
     const inside = port === null || address === undefined
       ? variables
       : withAddress(variables, address.origin, `http://127.0.0.1:${port}`)
-    const reserved = reservationOf(source)
-    const record = {
-      worker,
-      endpoint: endpoint.id,
-      socket: engine.socket,
-      port,
-      ...(reserved === undefined ? {} : { reserved }),
-      ...(gpuIds === undefined ? {} : { gpuIds })
-    }
+    const record = { worker, endpoint: endpoint.id, socket: engine.socket, port, ...RecordedReservation.of(request) }
     yield* Effect.try({
       try: () => records.write(record),
       catch: (cause) =>

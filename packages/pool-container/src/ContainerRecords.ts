@@ -7,6 +7,7 @@
  *                      w-1.position   how much of its output was forwarded
  * ```
  */
+import * as RecordedReservation from "@stint/pool/RecordedReservation"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import {
@@ -32,14 +33,7 @@ const Record = Schema.Struct({
   socket: Schema.String,
   /** The port at which the worker calls the platform in its own network; null in the host's network. */
   port: Schema.NullOr(Schema.Int),
-  /** What it occupies of the machine. Absent if its endpoint sets no limits. */
-  reserved: Schema.optionalKey(Schema.Struct({
-    gpus: Schema.Union([Schema.Int, Schema.Literal("all")]),
-    cpus: Schema.Finite,
-    memoryBytes: Schema.Int
-  })),
-  /** The GPUs that were assigned to it. */
-  gpuIds: Schema.optionalKey(Schema.Array(Schema.String))
+  ...RecordedReservation.fields
 })
 /** A created container. Its name is derived from the worker's id. */
 export type ContainerRecord = typeof Record.Type

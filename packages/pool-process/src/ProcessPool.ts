@@ -19,10 +19,11 @@ import { CodeArtifacts } from "@stint/pool/CodeArtifacts"
 import { CodeTransfer } from "@stint/pool/CodeTransfer"
 import type { NamedVolumes } from "@stint/pool/NamedVolumes"
 import { NoCapacity, PoolError, PoolUnavailable } from "@stint/pool/PoolError"
+import * as RecordedReservation from "@stint/pool/RecordedReservation"
 import { signalOf, type WorkerExit } from "@stint/pool/WorkerExit"
 import { WorkerLog } from "@stint/pool/WorkerLog"
 import { followOutput, type OutputSource } from "@stint/pool/WorkerOutput"
-import { reservationOf, type StartRequest, type WorkerHandle, WorkerPool } from "@stint/pool/WorkerPool"
+import { type StartRequest, type WorkerHandle, WorkerPool } from "@stint/pool/WorkerPool"
 import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
@@ -206,10 +207,10 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
   })
 
   /** Records the process of a worker, so that a later platform finds it. Returns a warning when that fails. */
-  const recordWorker = ({ endpoint, gpuIds, worker }: StartRequest, pid: number, mark?: string): Effect.Effect<void> => {
+  const recordWorker = (request: StartRequest, pid: number, mark?: string): Effect.Effect<void> => {
+    const { endpoint, worker } = request
     try {
       const identity = ProcessTable.identityOf(pid) ?? null
-      const reserved = reservationOf(endpoint.source)
       records.write({
         worker,
         endpoint: endpoint.id,
@@ -217,8 +218,7 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
         identity,
         platform,
         ...(mark === undefined ? {} : { mark }),
-        ...(reserved === undefined ? {} : { reserved }),
-        ...(gpuIds === undefined ? {} : { gpuIds })
+        ...RecordedReservation.of(request)
       })
       return Effect.void
     } catch (error) {

@@ -128,8 +128,8 @@ const volumeVariables = Effect.fnUntraced(function*(source: EndpointSource, volu
 })
 
 /**
- * Limits CUDA to the worker's GPUs. CUDA numbers GPUs by speed unless it is told to number them as the driver does. Later than the endpoint's `env`,
- * because other workers have the other GPUs.
+ * Limits CUDA to the worker's GPUs. By default, CUDA numbers GPUs by speed; `PCI_BUS_ID` makes it use the driver's numbers. These variables override the
+ * endpoint's `env`, because the other GPUs belong to other workers.
  */
 const gpuVariables = (gpuIds: ReadonlyArray<string> | undefined): Record<string, string> =>
   gpuIds === undefined ? {} : { CUDA_DEVICE_ORDER: "PCI_BUS_ID", CUDA_VISIBLE_DEVICES: gpuIds.join(",") }

@@ -5,7 +5,7 @@
  * A record is written synchronously, right after the process starts: a platform that is killed between the two steps would leave an
  * unrecorded worker.
  */
-import type { Reservation } from "@stint/pool/WorkerPool"
+import * as RecordedReservation from "@stint/pool/RecordedReservation"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
@@ -22,16 +22,11 @@ const Record = Schema.fromJsonString(Schema.Struct({
   identity: Identity,
   platform: Identity,
   mark: Schema.optionalKey(Schema.String),
-  reserved: Schema.optionalKey(Schema.Struct({
-    gpus: Schema.Union([Schema.Int, Schema.Literal("all")]),
-    cpus: Schema.Finite,
-    memoryBytes: Schema.Int
-  })),
-  gpuIds: Schema.optionalKey(Schema.Array(Schema.String))
+  ...RecordedReservation.fields
 }))
 
 /** A started worker. */
-export interface WorkerRecord {
+export interface WorkerRecord extends RecordedReservation.RecordedReservation {
   readonly worker: string
   readonly endpoint: string
   readonly pid: number
@@ -41,10 +36,6 @@ export interface WorkerRecord {
   readonly platform: ProcessIdentity | null
   /** The name of the standby that became the worker (see `StandbyWorkers`). Absent for a worker that did not start as a standby. */
   readonly mark?: string
-  /** What it occupies of the machine. Absent if its endpoint sets no limits. */
-  readonly reserved?: Reservation
-  /** The GPUs that were assigned to it. */
-  readonly gpuIds?: ReadonlyArray<string>
 }
 
 export interface WorkerRecords {

@@ -24,6 +24,23 @@ const MEMORY: Resource = { unit: "GiB of memory", number: (amount) => Math.round
 export const gpusOf = ({ gpus }: Pick<Reservation, "gpus">, capacity: Pick<Capacity, "gpus">): number =>
   gpus === "all" ? capacity.gpus : gpus
 
+/**
+ * The first of an endpoint's own workers, without which another one would fit on the machine; empty if it would not fit even without all of them. `fits`
+ * says whether it fits beside the rest.
+ */
+export const blockersOf = <W>(
+  workers: ReadonlyArray<W>,
+  isOwn: (worker: W) => boolean,
+  fits: (rest: ReadonlyArray<W>) => boolean
+): ReadonlyArray<W> => {
+  const own = workers.filter(isOwn)
+  for (let count = 1; count <= own.length; count++) {
+    const leaving = own.slice(0, count)
+    if (fits(workers.filter((worker) => !leaving.includes(worker)))) return leaving
+  }
+  return []
+}
+
 /** What is missing if `needed` is more than what is free, or even more than the total. */
 const shortage = ({ number, unit }: Resource, needed: number, total: number, used: number): string | undefined => {
   if (needed > total) return `has ${number(total)} ${unit}, and a worker of this endpoint needs ${number(needed)}`

@@ -2,7 +2,7 @@
  * The reservations of the workers on one machine. Assigns GPUs, and lets endpoints that wait for room go first in the order in which they began to wait.
  *
  * ```
- *   asked --enough is free, and it is nobody else's turn--> reserved --released--> free
+ *   asked --it fits, and no other endpoint has its turn--> reserved --released--> free
  *     |                                                                    |
  *     +--refused: waits <--------------------------------------------------+ for TURN_MILLIS, the endpoint that has waited longest
  *                                                                            and fits goes first
@@ -10,7 +10,7 @@
  *
  * Without turns, the endpoint that happens to ask first after each exit would get the machine every time.
  */
-import { type Capacity, gpusOf, shortageOf } from "./Capacity.ts"
+import { blockersOf, type Capacity, gpusOf, shortageOf } from "./Capacity.ts"
 import type { Obstacle, Reservation } from "./WorkerPool.ts"
 
 /** What a machine has for its workers. */
@@ -59,18 +59,12 @@ export const make = ({ gpuIds, ...machine }: MachineCapacity, now: () => number)
     return gpuIds.filter((id) => !taken.has(id))
   }
 
-  /** The first workers of the endpoint, without which the rest of the machine suffices. */
-  const blockersOf = (endpoint: string, needs: Reservation): ReadonlyArray<string> => {
-    const rest = new Map(held)
-    const blockers = []
-    for (const one of held.values()) {
-      if (one.endpoint !== endpoint) continue
-      rest.delete(one.worker)
-      blockers.push(one.worker)
-      if (shortageOf(needs, capacity, [...rest.values()].map(({ needs }) => needs)) === undefined) return blockers
-    }
-    return []
-  }
+  const blockers = (endpoint: string, needs: Reservation): ReadonlyArray<string> =>
+    blockersOf(
+      [...held.values()],
+      (one) => one.endpoint === endpoint,
+      (rest) => shortageOf(needs, capacity, rest.map((one) => one.needs)) === undefined
+    ).map(({ worker }) => worker)
 
   /** The endpoint that goes first although `needs` would fit. */
   const nextInTurn = (endpoint: string, needs: Reservation): string | undefined => {
@@ -94,7 +88,7 @@ export const make = ({ gpuIds, ...machine }: MachineCapacity, now: () => number)
     obstacleOf: (endpoint, needs) => {
       const shortage = shortageOf(needs, capacity, all())
       if (shortage !== undefined) {
-        return refuse(endpoint, needs, { problem: shortage, blockedBy: blockersOf(endpoint, needs) })
+        return refuse(endpoint, needs, { problem: shortage, blockedBy: blockers(endpoint, needs) })
       }
       const first = nextInTurn(endpoint, needs)
       return first === undefined
