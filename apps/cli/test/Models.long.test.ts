@@ -55,7 +55,7 @@ it("starts the worker when its model is there, and shows the download and its fa
     await stint(platform, ["endpoints", "update", "whisper", "--workers-max", "2"])
     const downloading = await until("the download", async () => {
       const { explain } = await look(job)
-      return explain.reason === "model" && explain.words.includes(" of ") ? explain : undefined
+      return explain.reason === "model" && /\d B of /.test(explain.words) ? explain : undefined
     })
     expect(downloading.words).toMatch(/the endpoint's model acme\/whisper is being downloaded: 0 B of 100 kB/)
     expect(platform.output).not.toContain("Starting worker")
