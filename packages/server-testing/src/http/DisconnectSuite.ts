@@ -4,9 +4,9 @@
 import { expect } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
-import { head } from "../RawSocket.ts"
+import { head, isWhole, statusOf } from "../RawSocket.ts"
 import type { ServerIt } from "../ServerIt.ts"
-import { ServerTest } from "../ServerTest.ts"
+import { ADMIN_KEY, ServerTest } from "../ServerTest.ts"
 import { until } from "../TestEndpoint.ts"
 
 /**
@@ -36,6 +36,33 @@ export const disconnects = (it: ServerIt): void => {
       const { id } = yield* endpoint.run({})
       expect(yield* living.next).toMatchObject({ id })
       yield* living.finish(id, "done")
+    }))
+
+  it.effect("ignores an offer of another protocol: a caller that offers one and disconnects no longer waits", () =>
+    Effect.gen(function*() {
+      const server = yield* ServerTest
+      const endpoint = yield* server.endpoint()
+      for (const upgrade of ["websocket", "h2c"]) {
+        const socket = yield* server.connect
+        const body = JSON.stringify({ input: {} })
+        const headers = {
+          authorization: `Bearer ${ADMIN_KEY}`,
+          connection: "Upgrade",
+          "content-length": String(body.length),
+          "content-type": "application/json",
+          upgrade
+        }
+        yield* socket.write(head(`POST ${endpoint.path("runsync?wait=60000")}`, headers) + body)
+        const worker = yield* endpoint.worker()
+        const { id } = yield* worker.next
+        yield* socket.halfClose
+        expect(yield* socket.closed).toBe("")
+        yield* worker.finish(id, "done")
+      }
+      // A request whose connection stays open gets its response.
+      const socket = yield* server.connect
+      yield* socket.write(head("GET /v2/none/health", { connection: "Upgrade", upgrade: "websocket" }))
+      expect(statusOf(yield* socket.until(isWhole))).toBe(401)
     }))
 
   it.effect("a worker that disconnects at the moment of a submit either has the job or does not: no job is lost", () =>

@@ -185,11 +185,15 @@ const make = Effect.fnUntraced(function*(options: ListenOptions) {
     held = undefined
     for (const serve of requests) serve()
   })
+  // The platform upgrades no connection. While a server has a listener for upgrades, Node no longer watches the connection of a request that
+  // offers another protocol, and a caller that hangs up would wait on. Without one, Node ignores the offer.
+  const ignoreUpgrades = Effect.sync(() => server.removeAllListeners("upgrade"))
   return HttpServer.make({
     address: http.address,
     serve: (app, middleware) =>
       (middleware === undefined ? http.serve(app) : http.serve(app, middleware)).pipe(
         Effect.andThen(Effect.addFinalizer(() => endKeepAlive)),
+        Effect.andThen(ignoreUpgrades),
         Effect.andThen(serveHeld)
       )
   })
