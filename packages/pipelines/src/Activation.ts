@@ -15,7 +15,7 @@
 import type { JournalEntry, JournalRecord, RunAnswer, RunWrite } from "@stint/contract/RunJournal"
 import { SETTLING_KINDS } from "@stint/contract/RunJournal"
 import type { ReceivedJob } from "@stint/worker/CurrentJob"
-import type * as Cause from "effect/Cause"
+import * as Cause from "effect/Cause"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -399,11 +399,13 @@ export const make = Effect.fnUntraced(function*(
     emit: (chunk) =>
       Effect.suspend(() => {
         const number = chunks + 1
-        return Effect.map(
-          journal.chunk === undefined ? runtimeEmit(chunk) : journal.chunk(job, chunk, number),
-          () => {
+        const sent = journal.chunk === undefined ? runtimeEmit(chunk) : journal.chunk(job, chunk, number)
+        return sent.pipe(
+          Effect.map(() => {
             chunks = number
-          }
+          }),
+          Effect.catchTag("PlatformGone", ({ message }) =>
+            Effect.andThen(drop(Cause.fail(new Dropped({ state: "lost", cause: message }))), Effect.never))
         )
       }),
     cancelledBy: () => byKey.get(`event ${CANCEL_PATH}`),

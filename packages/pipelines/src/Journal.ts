@@ -28,10 +28,15 @@ export class JournalRefused extends Schema.TaggedError<JournalRefused>()("Journa
   message: Schema.String
 }) {}
 
+/** The worker shuts down, and the platform has not responded within the time that a shutdown leaves. Another worker continues the run. */
+export class PlatformGone extends Schema.TaggedError<PlatformGone>()("PlatformGone", {
+  message: Schema.String
+}) {}
+
 export class Journal extends Context.Service<Journal, {
   /**
    * Writes to a run; the records are durable when the effect completes. With `park`, the response may wait for an entry. Retries until the
-   * platform responds.
+   * platform responds. When it does not respond during a shutdown, the run is `lost` for this worker.
    */
   readonly write: (write: RunWrite, definition: DefinitionRef) => Effect.Effect<RunAnswer, JournalRefused>
   /** Announces the definition of this worker to the platform, so that runs that wait for it continue. Undefined: no platform. */
@@ -39,7 +44,7 @@ export class Journal extends Context.Service<Journal, {
   /**
    * Sends one chunk of the run's stream, with its number from 1. Undefined: the runtime that runs the pipeline sends the chunks.
    */
-  readonly chunk: ((job: ReceivedJob, chunk: unknown, number: number) => Effect.Effect<void>) | undefined
+  readonly chunk: ((job: ReceivedJob, chunk: unknown, number: number) => Effect.Effect<void, PlatformGone>) | undefined
   /** Whether a write with `finish` delivers the result of the run. Otherwise the runtime delivers it. */
   readonly finishes: boolean
 }>()("@stint/pipelines/Journal") {}

@@ -8,6 +8,7 @@
  *   no response, 408, 425, 429, 5xx  the same request again, with backoff: entries are stored once
  *   401, 403                         again, slowly, with an ERROR that names the key
  *   413, other 4xx                   each run's write alone; then the write of that run is refused
+ *   no response during a shutdown    again for 30 s; then this worker has lost the run, and another worker continues it
  * ```
  *
  * Only one request without `park` is in flight at a time, so writes that arrive in the meantime share the next one.
@@ -18,12 +19,15 @@ import * as Backoff from "@stint/worker/Backoff"
 import type { ReceivedJob } from "@stint/worker/CurrentJob"
 import { JobSource } from "@stint/worker/JobSource"
 import type { JobSourceError } from "@stint/worker/JobSource"
+import type { Shutdown } from "@stint/worker/Shutdown"
+import * as ShutdownRetryLimit from "@stint/worker/ShutdownRetryLimit"
+import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import { MAX_WRITE_LENGTH, PARK_DELAY_MILLIS } from "./Activation.ts"
-import { JournalRefused } from "./Journal.ts"
+import { JournalRefused, PlatformGone } from "./Journal.ts"
 import type { DefinitionRef, Journal } from "./Journal.ts"
 
 /** The backoff while the platform does not respond. It starts with a short delay, because most failures are a single lost connection. */
@@ -50,17 +54,38 @@ const decisionOf = ({ reason }: JobSourceError): "retry" | "slowly" | "refused" 
   return reason.status >= 500 || [408, 425, 429].includes(reason.status) ? "retry" : "refused"
 }
 
+const lost = (run: string, { message }: PlatformGone): RunAnswer => ({
+  run,
+  state: "lost",
+  n: 0,
+  entries: [],
+  phase: "doing",
+  chunks: 0,
+  cause: message
+})
+
 /** A journal over the worker's own connection to the platform. */
 export const make = Effect.fnUntraced(function*(
   send: NonNullable<JobSource["Service"]["runJournal"]>
-): Effect.fn.Return<Journal["Service"], never, JobSource | Scope.Scope> {
+): Effect.fn.Return<Journal["Service"], never, JobSource | Scope.Scope | Shutdown> {
   const source = yield* JobSource
+  const hasEnded = yield* ShutdownRetryLimit.make
   const scope = yield* Effect.scope
   /** The definitions that the platform has stored. */
   const known = new Set<string>()
 
-  const post = (body: string): Effect.Effect<RunJournalResponse, JournalRefused> =>
+  /** Waits before the next attempt. Fails if a shutdown leaves no time for it. */
+  const waitAfter = Effect.fnUntraced(function*(error: JobSourceError, started: number, backoff: Backoff.Backoff) {
+    const wait = yield* backoff.next
+    if (yield* hasEnded(started, wait)) {
+      return yield* new PlatformGone({ message: `the worker shuts down, and the last attempt to write failed: ${error.message}` })
+    }
+    yield* Effect.sleep(wait)
+  })
+
+  const post = (body: string): Effect.Effect<RunJournalResponse, JournalRefused | PlatformGone> =>
     Effect.gen(function*() {
+      const started = yield* Clock.currentTimeMillis
       const retries = Backoff.make(RETRY_BACKOFF)
       const slow = Backoff.make(AUTH_BACKOFF)
       for (let failures = 0;; failures++) {
@@ -88,7 +113,7 @@ export const make = Effect.fnUntraced(function*(
             )
             : Effect.logWarning(`Cannot write to the journal: ${result.error.message}. Retrying until the platform responds.`)
         }
-        yield* (decision === "slowly" ? slow : retries).sleep
+        yield* waitAfter(result.error, started, decision === "slowly" ? slow : retries)
       }
     })
 
@@ -112,6 +137,10 @@ export const make = Effect.fnUntraced(function*(
   const sendBatch = (batch: ReadonlyArray<Waiting>, wait: boolean): Effect.Effect<void> =>
     Effect.matchEffect(post(bodyOf(batch, wait)), {
       onFailure: (error) => {
+        if (error._tag === "PlatformGone") {
+          for (const { answer, run } of batch) Deferred.doneUnsafe(answer, Effect.succeed(lost(run, error)))
+          return Effect.void
+        }
         const [first, ...others] = batch
         if (first === undefined) return Effect.void
         if (others.length === 0) return Effect.asVoid(Deferred.fail(first.answer, error))
@@ -181,8 +210,9 @@ export const make = Effect.fnUntraced(function*(
       return Effect.andThen(Effect.forkIn(flush, scope), answer)
     })
 
-  const chunk = (job: ReceivedJob, value: unknown, number: number): Effect.Effect<void> =>
+  const chunk = (job: ReceivedJob, value: unknown, number: number): Effect.Effect<void, PlatformGone> =>
     Effect.gen(function*() {
+      const started = yield* Clock.currentTimeMillis
       const body = JSON.stringify({ output: value === undefined ? null : value })
       const retries = Backoff.make(RETRY_BACKOFF)
       while (true) {
@@ -192,13 +222,13 @@ export const make = Effect.fnUntraced(function*(
         })
         if (failure === undefined) return
         if (decisionOf(failure) === "refused") return yield* Effect.die(failure)
-        yield* retries.sleep
+        yield* waitAfter(failure, started, retries)
       }
     })
 
   const announce = ({ graph, hash }: DefinitionRef): Effect.Effect<void> =>
     Effect.matchEffect(post(JSON.stringify({ definitions: [{ hash, graph }], runs: [] })), {
-      onFailure: ({ message }) => Effect.logError(message),
+      onFailure: (error) => error._tag === "PlatformGone" ? Effect.void : Effect.logError(error.message),
       onSuccess: () => Effect.sync(() => void known.add(hash))
     })
 

@@ -2,6 +2,7 @@
  * The journal of a worker: its platform's journal or, in local test mode, a journal in memory.
  */
 import { JobSource } from "@stint/worker/JobSource"
+import type { Shutdown } from "@stint/worker/Shutdown"
 import { WorkerConfig } from "@stint/worker/WorkerConfig"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -13,7 +14,7 @@ import * as JournalMemory from "./JournalMemory.ts"
  * In memory, a run waits in the process, ends with the process, and cannot run jobs of endpoints. On a platform without a journal, the layer
  * dies, because a run would restart after each crash.
  */
-export const layer: Layer.Layer<Journal, never, JobSource | WorkerConfig> = Layer.effect(
+export const layer: Layer.Layer<Journal, never, JobSource | Shutdown | WorkerConfig> = Layer.effect(
   Journal,
   Effect.gen(function*() {
     const { runJournal } = yield* JobSource

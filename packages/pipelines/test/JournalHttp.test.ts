@@ -5,10 +5,14 @@ import { describe, expect, it } from "@effect/vitest"
 import { RunJournalRequest } from "@stint/contract/RunJournal"
 import { CurrentJob } from "@stint/worker/CurrentJob"
 import { JobSource, JobSourceError, Refused, Unreachable } from "@stint/worker/JobSource"
+import * as Shutdown from "@stint/worker/Shutdown"
 import { JobSourceMemory } from "@stint/worker/testing"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
 import * as TestClock from "effect/testing/TestClock"
 import { Pipeline } from "../src/index.ts"
 import { Journal } from "../src/Journal.ts"
@@ -34,14 +38,16 @@ type Fault = "request" | "answer" | "refused" | "unknown"
 const platform = Effect.fnUntraced(function*(faultOf: (request: Request, index: number) => Fault | undefined) {
   const memory = yield* JournalMemory.make()
   const requests: Array<Request> = []
+  let down: "journal" | "chunks" | undefined
   const source = JobSource.of({
     ...yield* JobSource,
+    deliverChunk: () => down === "chunks" ? Effect.fail(unreachable) : Effect.void,
     runJournal: (text) =>
       Effect.gen(function*() {
         const request = { body: decode(text), length: text.length }
         const fault = faultOf(request, requests.length)
         requests.push(request)
-        if (fault === "request") return yield* unreachable
+        if (fault === "request" || down === "journal") return yield* unreachable
         if (fault === "refused") return yield* refused
         const { runs } = request.body
         if (fault === "unknown") {
@@ -80,7 +86,15 @@ const platform = Effect.fnUntraced(function*(faultOf: (request: Request, index: 
       ),
       { startImmediately: true }
     )
-  return { memory, requests, start }
+  return {
+    memory,
+    requests,
+    start,
+    /** From now on, the platform does not respond to these requests. */
+    goDown: (requests: "journal" | "chunks") => {
+      down = requests
+    }
+  }
 })
 
 const Sum = Pipeline.make("sum", { input: Schema.Number })
@@ -89,7 +103,8 @@ const Sum = Pipeline.make("sum", { input: Schema.Number })
   .step("c", (n) => n + 1)
   .end(Schema.Number)
 
-const within = <A, E>(self: Effect.Effect<A, E, JobSource>) => Effect.provide(self, JobSourceMemory.layer)
+const within = <A, E>(self: Effect.Effect<A, E, JobSource | Shutdown.Shutdown>) =>
+  Effect.provide(self, Layer.merge(JobSourceMemory.layer, Shutdown.layer))
 
 describe("the journal of a platform", () => {
   it.effect("writes what all runs record in one turn of the event loop in one request, and the end with the last record", () =>
@@ -221,4 +236,27 @@ describe("the journal of a platform", () => {
           [[0, true]]
         ])
     }))))
+
+  const Chunks = Pipeline.make("chunks", { input: Schema.Number })
+    .step("a", (n) => n)
+    .stream("words", () => Stream.make("one", "two"))
+    .end(Schema.Unknown)
+
+  for (const [requests, pipeline, recorded] of [["journal", Sum, []], ["chunks", Chunks, ["step a", "choice words"]]] as const) {
+    it.effect(`repeats a write of the ${requests} while the worker runs, and gives the run up 30 s after its shutdown began`, () =>
+      within(Effect.scoped(Effect.gen(function*() {
+        const { goDown, memory, start } = yield* platform(() => undefined)
+        goDown(requests)
+        const fiber = yield* start(pipeline, "run", 1)
+        yield* TestClock.adjust("10 minutes")
+        expect(fiber.pollUnsafe()).toBeUndefined()
+        yield* (yield* Shutdown.Shutdown).request({ reason: "SIGTERM", exitCode: 0 })
+        yield* TestClock.adjust("25 seconds")
+        expect(fiber.pollUnsafe()).toBeUndefined()
+        yield* TestClock.adjust("10 seconds")
+        // `JobLost`: the worker delivers nothing for the job.
+        expect(yield* Fiber.join(fiber)).toMatchObject(Exit.fail({ _tag: "JobLost", detail: "lost" }))
+        expect(memory.entries("run").map(({ kind, path }) => `${kind} ${path}`)).toEqual(recorded)
+      }))))
+  }
 })

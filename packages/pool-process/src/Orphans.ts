@@ -5,6 +5,7 @@
  * same address:
  *
  * ```
+ *   pipes without a record --------> killed: its platform was killed between the start of the process and the record
  *   record --its platform still runs--> left alone
  *     |    --no process identity------> record removed, with a warning
  *     +--> orphan --adopt--> handle: its output continues, drain, kill, exit
@@ -105,8 +106,13 @@ const adopt = ({ folders, groups, log, pipes, records }: Dependencies, record: W
     return handle
   })
 
-/** Finds the orphans. Removes the records of workers that cannot be identified. */
+/**
+ * Finds the orphans. Removes the records of workers that cannot be identified, and kills the workers without a record, which have received no
+ * job.
+ */
 export const find = Effect.fnUntraced(function*(dependencies: Dependencies) {
+  const { unrecorded } = dependencies.pipes
+  if (unrecorded.size > 0) DetachedChildren.killNow(unrecorded)
   const orphans: Array<OrphanedWorker> = []
   for (const record of dependencies.records.list()) {
     if (record.platform !== null && ProcessTable.isRunning(record.platform)) continue

@@ -61,13 +61,15 @@ const STREAMS: Readonly<Record<OutputStream, string>> = { stdout: "out", stderr:
  * written, for example because the disk is full, its output is read and discarded.
  *
  * The next platform ends the keeper. When none has done so after $2 seconds, the keeper sends SIGTERM to the workers: they would hold their
- * memory and their GPU for a platform that may never return. It also ends the processes that an exited worker left behind (see
+ * memory and their GPU for a platform that may never return. It reads the records before it waits, because the folder may be deleted meanwhile. A
+ * worker whose platform was killed before it could write the record has pipes and no record. It also ends the processes that an exited worker left behind (see
  * `DetachedChildren`). It takes a worker's pid from its record, and checks the worker's id in the environment of the process, because the pid may
  * belong to another process by now. The environment of a process that was a standby contains the standby's name instead, which is the record's
  * `mark`. Without `/proc` it sends nothing.
  */
 const KEEPER = `
 cd "$1" || exit 1
+delay=$2
 while read -r name; do
   if mkfifo -m 600 "./$name.out" "./$name.err"; then echo ok; else echo no; fi
 done
@@ -102,16 +104,22 @@ end_rest() {
     [ "$signal" = KILL ] || sleep 2
   done
 }
-sleep "$2"
+abandon() {
+  sleep "$delay"
+  if [ -n "$2" ] && is_worker "$2" "$3"; then leave "$2" "$3"; fi
+  end_rest "$1"
+}
 for record in ./*.json; do
   name=\${record#./}
   name=\${name%.json}
   pid=$(sed -n 's/^{[^{}]*"pid":\\([0-9]*\\).*/\\1/p' "$record")
   mark=$(sed -n 's/^{.*"mark":"\\([^"]*\\)".*/\\1/p' "$record")
-  {
-    if [ -n "$pid" ] && is_worker "$pid" "\${mark:-$name}"; then leave "$pid" "\${mark:-$name}"; fi
-    end_rest "$name"
-  } &
+  abandon "$name" "$pid" "\${mark:-$name}" &
+done
+for pipe in ./*.out; do
+  name=\${pipe#./}
+  name=\${name%.out}
+  if [ -p "$pipe" ] && [ ! -e "./$name.json" ]; then abandon "$name" & fi
 done
 wait
 `
@@ -142,6 +150,8 @@ export interface OpenPipes {
 
 /** The pipes of one pool. */
 export interface OutputPipes {
+  /** The workers and standbys of earlier platforms that have pipes and no record. Empty while an earlier platform is still running. */
+  readonly unrecorded: ReadonlySet<string>
   /** Creates and opens the named pipes of a new worker; undefined when there are none and the worker must print into anonymous pipes. */
   readonly make: (worker: string) => Effect.Effect<OpenPipes | undefined>
   /** Renames the pipes of a worker, even while they are open. Does nothing when there are none. */
@@ -250,18 +260,23 @@ const record = (folder: string, keeperPid: number | undefined): void => {
   }
 }
 
-/** Ends the keeper that a killed platform left behind, so that only one process reads the pipes. */
+/**
+ * Ends the keeper that a killed platform left behind, so that only one process reads the pipes. Returns whether the earlier platform is still
+ * running.
+ */
 const endEarlierKeeper = Effect.fnUntraced(function*(folder: string) {
   const text = yield* Effect.orElseSucceed(Effect.try(() => readFileSync(join(folder, KEEPER_FILE), "utf8")), () => "")
   const known = decodeIdentities(text)
-  if (Option.isNone(known)) return
+  if (Option.isNone(known)) return false
   const { keeper, platform } = known.value
-  if (ProcessTable.isRunning(platform) || !ProcessTable.isRunning(keeper)) return
+  if (ProcessTable.isRunning(platform)) return true
+  if (!ProcessTable.isRunning(keeper)) return false
   const group = keeper.pid
   // A keeper that is stopped between its read and its write loses what it has read, so it is stopped while it waits for output.
   for (let checks = 0; !ProcessTable.isGroupWaiting(group) && checks < KEEPER_CHECKS; checks++) yield* Effect.sleep(KEEPER_CHECK)
   ProcessTable.signal(-group, "SIGTERM")
   for (let checks = 0; ProcessTable.isGroupRunning(group) && checks < KEEPER_CHECKS; checks++) yield* Effect.sleep(KEEPER_CHECK)
+  return false
 })
 
 /**
@@ -273,10 +288,12 @@ export const make = Effect.fnUntraced(function*(
   isRecorded: (name: string) => boolean,
   abandonAfter: Duration.Duration
 ): Effect.fn.Return<OutputPipes, never, Scope.Scope> {
-  yield* endEarlierKeeper(folder)
+  const isShared = yield* endEarlierKeeper(folder)
+  const unrecorded = new Set<string>()
   for (const name of namesIn(folder)) {
     const [, worker] = SEGMENT.exec(name) ?? []
     if (worker === undefined || isRecorded(worker)) continue
+    if (!isShared) unrecorded.add(decodeURIComponent(worker))
     const file = join(folder, name)
     yield* Effect.ignore(Effect.try(() => {
       if (Date.now() - statSync(file).mtimeMs > LEFTOVER_MILLIS) rmSync(file, { force: true })
@@ -309,6 +326,7 @@ export const make = Effect.fnUntraced(function*(
   }
 
   return {
+    unrecorded,
     make: Effect.fnUntraced(function*(worker) {
       const created = keeper !== undefined && (yield* keeper.request(nameOf(worker)))
       return created ? yield* Effect.orElseSucceed(Effect.try(() => open(worker)), () => undefined) : undefined

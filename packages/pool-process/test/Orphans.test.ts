@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { WorkerPool } from "@stint/pool/WorkerPool"
 import * as Effect from "effect/Effect"
 import { spawn } from "node:child_process"
-import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { identityOf } from "../src/ProcessTable.ts"
 import * as WorkerRecords from "../src/WorkerRecords.ts"
@@ -44,7 +44,10 @@ const worker = (mark: string, files: { readonly pids: string; readonly permissio
 
 /** Starts a platform with a worker, and kills only the platform. */
 const orphan = Effect.fnUntraced(
-  function*(dataDir: string, options: { readonly abandonAfter?: string; readonly end?: "SIGKILL" | "SIGUSR2" } = {}) {
+  function*(
+    dataDir: string,
+    options: { readonly abandonAfter?: string; readonly end?: "SIGKILL" | "SIGUSR2"; readonly unrecorded?: true } = {}
+  ) {
     const mark = fresh("orphan")
     const files = {
       pids: join(folder, fresh("pids")),
@@ -56,6 +59,8 @@ const orphan = Effect.fnUntraced(
       stdio: ["ignore", "ignore", "inherit"]
     })
     yield* until("the worker", () => existsSync(files.pids) ? true : undefined)
+    // As if the platform was killed before it wrote the record.
+    if (options.unrecorded) rmSync(join(dataDir, "workers", `${id}.json`))
     platform.kill(options.end ?? "SIGKILL")
     yield* until("the end of the platform", () => platform.signalCode ?? platform.exitCode ?? undefined)
     const [leader = 0, child = 0, detached = 0] = readFileSync(files.pids, "utf8").split(" ").map(Number)
@@ -159,6 +164,37 @@ describe("Orphans", () => {
       yield* gone(detached)
       assert.isTrue(isAlive(bystander.pid ?? 0))
       bystander.kill("SIGKILL")
+    }))
+
+  it.live("requests that a worker exit even after the data folder was deleted", () =>
+    Effect.gen(function*() {
+      const dataDir = join(folder, fresh("data"))
+      const { child, detached, leader, permit } = yield* orphan(dataDir, { abandonAfter: "1" })
+      permit()
+      rmSync(dataDir, { recursive: true, maxRetries: 10, retryDelay: 20 })
+      yield* gone(leader)
+      yield* gone(child)
+      yield* gone(detached)
+    }))
+
+  it.live("ends a worker whose platform was killed before it wrote the record: by the next platform, or without one", () =>
+    Effect.gen(function*() {
+      for (const next of [true, false]) {
+        const dataDir = join(folder, fresh("data"))
+        const { child, detached, leader, record } = yield* orphan(dataDir, { abandonAfter: next ? "30" : "1", unrecorded: true })
+        assert.isFalse(existsSync(record))
+        if (next) {
+          yield* withPool(
+            Effect.gen(function*() {
+              assert.lengthOf((yield* WorkerPool).orphans, 0)
+            }),
+            { dataDir }
+          )
+        }
+        yield* gone(leader)
+        yield* gone(child)
+        yield* gone(detached)
+      }
     }))
 
   it.live("does not disturb a worker while it waits for the next platform", () =>

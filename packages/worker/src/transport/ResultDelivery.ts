@@ -22,11 +22,12 @@ import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import type { ReceivedJob } from "../handlers/CurrentJob.ts"
 import * as Outcome from "../handlers/Outcome.ts"
-import { Shutdown } from "../runtime/Shutdown.ts"
+import type { Shutdown } from "../runtime/Shutdown.ts"
 import { WorkerConfig } from "../runtime/WorkerConfig.ts"
 import * as Backoff from "./Backoff.ts"
 import { JobSource } from "./JobSource.ts"
 import type { JobSourceError } from "./JobSource.ts"
+import * as ShutdownRetryLimit from "./ShutdownRetryLimit.ts"
 
 /** This worker no longer holds the job, so any further work on it is obsolete. */
 export class JobLost extends Schema.TaggedError<JobLost>()("JobLost", {
@@ -40,9 +41,6 @@ export class BodyRejected extends Schema.TaggedError<BodyRejected>()("BodyReject
 
 /** Why a delivery failed permanently. */
 export type DeliveryError = JobLost | BodyRejected
-
-/** How long deliveries are retried during shutdown. Milliseconds. */
-const SHUTDOWN_RETRY_TIMEOUT = 30_000
 
 /** The backoff between attempts. It starts with a short delay, because most failures are a single lost connection. */
 const RETRY_BACKOFF: Backoff.Limits = { initial: 100, max: 5_000 }
@@ -98,21 +96,9 @@ const size = (text: string) => `${Buffer.byteLength(text)} bytes`
 
 const make = Effect.gen(function*() {
   const source = yield* JobSource
-  const shutdown = yield* Shutdown
   const { identity } = yield* WorkerConfig
 
-  let stoppingSince: number | undefined
-  yield* shutdown.requested.pipe(
-    Effect.andThen(Clock.currentTimeMillis),
-    Effect.map((now) => {
-      stoppingSince = now
-    }),
-    Effect.forkScoped
-  )
-
-  /** Whether the shutdown leaves no time for another attempt after a delay of `wait`. */
-  const isTimedOut = (started: number, now: number, wait: number) =>
-    stoppingSince !== undefined && now + wait > Math.max(stoppingSince, started) + SHUTDOWN_RETRY_TIMEOUT
+  const hasEnded = yield* ShutdownRetryLimit.make
 
   const retrying = Effect.fnUntraced(function*(what: string, initial: JobSourceError, send: Effect.Effect<void, JobSourceError>) {
     const started = yield* Clock.currentTimeMillis
@@ -143,7 +129,7 @@ const make = Effect.gen(function*() {
           : Effect.logWarning(`Could not deliver the ${what}: ${error.message}. Retrying until the platform accepts it.`)
       }
       const wait = yield* (slowly ? authBackoff : retryBackoff).next
-      if (isTimedOut(started, yield* Clock.currentTimeMillis, wait)) {
+      if (yield* hasEnded(started, wait)) {
         yield* Effect.logError(`The ${what} is lost: the worker shuts down, and the last attempt failed: ${error.message}.`)
         return yield* new JobLost({ detail: error.message })
       }
