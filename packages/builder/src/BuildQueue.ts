@@ -12,7 +12,7 @@ import { type Build, hasEnded } from "@stint/contract/Build"
 import { type Endpoint, EndpointSpec } from "@stint/contract/Endpoint"
 import type { EndpointId } from "@stint/contract/Ids"
 import type { SecretName } from "@stint/contract/Secret"
-import { Releases } from "@stint/releases/Releases"
+import { type DeployRequest, Releases } from "@stint/releases/Releases"
 import { Secrets } from "@stint/secrets/Secrets"
 import { BuildStore } from "@stint/store/BuildStore"
 import { EndpointStore } from "@stint/store/EndpointStore"
@@ -128,13 +128,13 @@ const make = Effect.fnUntraced(function*(options: Options) {
   }
 
   /** Deploys an image with the current settings of the endpoint. */
-  const release = Effect.fnUntraced(function*(build: Build, image: string, createdBy: string, message: string) {
+  const release = Effect.fnUntraced(function*(build: Build, image: string, request: Omit<DeployRequest, "spec">) {
     // The endpoint was removed while the build waited to deploy. A release would create the endpoint again.
     if (removing.has(build.endpoint) || (yield* store.get(build.endpoint, build.number)) === undefined) {
       return yield* failed(`The endpoint ${build.endpoint} was deleted.`)
     }
     const spec = specOf(build.endpoint, yield* endpoints.get(build.endpoint), image)
-    const deployed = yield* releases.deploy({ spec, createdBy, message }).pipe(
+    const deployed = yield* releases.deploy({ ...request, spec }).pipe(
       // No release was expected, so a conflict is impossible.
       Effect.catchTag("ReleaseConflict", Effect.die),
       Effect.catchTag("CodeError", ({ message }) => Effect.fail(failed(message)))
@@ -180,8 +180,17 @@ const make = Effect.fnUntraced(function*(options: Options) {
     // From here on, the build can no longer be cancelled.
     return yield* Effect.uninterruptible(Effect.gen(function*() {
       build = { ...build, ...output }
-      const { number } = yield* release(build, output.image, build.createdBy, releaseMessage(build))
-      log.write(`Deployed as release ${number} of ${endpoint}.`)
+      const { createdBy, settings: { canary } } = build
+      const { number, state } = yield* release(build, output.image, {
+        createdBy,
+        message: releaseMessage(build),
+        ...(canary === undefined ? {} : { canary })
+      })
+      log.write(
+        `Deployed as release ${number} of ${endpoint}.` + (state === "canary" && canary !== undefined
+          ? ` It gets ${canary.percent} % of the jobs. Give it all: stint releases promote ${endpoint}`
+          : "")
+      )
       yield* log.finish
       yield* store.update({ ...build, state: "succeeded", release: number, endedAt: yield* Clock.currentTimeMillis })
     }))
@@ -256,7 +265,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
           `Choose a build that succeeded: stint builds ${endpoint}`
         )
       }
-      return yield* release(build, build.image, by, `Image of build ${number}`)
+      return yield* release(build, build.image, { createdBy: by, message: `Image of build ${number}` })
     }),
     get,
     list: store.list,

@@ -180,6 +180,28 @@ describe("builds", () => {
         })
     ))
 
+  it.live("deploy canaries if the settings say so", () =>
+    withBuilds(
+      () => ({ registry: "127.0.0.1:5000/team" }),
+      (_, builds, settings) =>
+        Effect.gen(function*() {
+          const releases = yield* Releases.Releases
+          const canary = { percent: 20, minJobs: 7, maxPoints: 1 }
+          yield* builds.saveSettings(words, { ...settings, canary })
+          // A first release replaces no worker.
+          assert.deepInclude(yield* ended(builds, yield* builds.start(start)), { state: "succeeded", release: 1 })
+          assert.notInclude(yield* logOf(builds, 1), "stint releases promote")
+          const { settings: spec } = yield* releases.get(words, 1)
+          yield* releases.deploy({ spec: { ...spec, source: { type: "container", image: "old" } }, createdBy: "ada" })
+          assert.deepInclude(yield* ended(builds, yield* builds.start(start)), { state: "succeeded", release: 3 })
+          assert.deepInclude(yield* releases.get(words, 3), { state: "canary", canary })
+          assert.include(
+            yield* logOf(builds, 2),
+            "Deployed as release 3 of words. It gets 20 % of the jobs. Give it all: stint releases promote words"
+          )
+        })
+    ))
+
   it.live("use the settings that applied when they were started", () =>
     withBuilds(
       (one) => ({ script: [`while [ ! -e ${join(one.folder, "go")} ]; do sleep 0.02; done`] }),

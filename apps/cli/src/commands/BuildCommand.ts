@@ -112,7 +112,7 @@ export const command = Command.make(
     yield* Output.print(
       json,
       { ...build, release: { ...active, settings: maskEnv(active.settings) } },
-      () => `${endpoint}  release ${active.number} is active`
+      () => RollWatch.deployedText(active)
     )
   })
 ).pipe(

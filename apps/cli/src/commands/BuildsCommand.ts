@@ -14,6 +14,7 @@ import { maskEnv } from "../deploy/HiddenVariables.ts"
 import * as RollWatch from "../deploy/RollWatch.ts"
 import * as Output from "../output/Output.ts"
 import { followLog } from "./BuildCommand.ts"
+import { canaryFlags, canaryOf } from "./CanaryFlags.ts"
 import { duration, endpoint, json, toMillis } from "./SharedFlags.ts"
 
 const DEFAULT_LIMIT = 20
@@ -184,6 +185,11 @@ const settingFlags = {
     Flag.withDescription("Also build on a push after the first successful build; --no-on-push turns it off"),
     Flag.optional
   ),
+  ...canaryFlags,
+  noCanary: Flag.Boolean("no-canary").pipe(
+    Flag.withDescription("Give the next builds all jobs once their first worker is ready"),
+    Flag.withDefault(false)
+  ),
   timeout: duration("timeout").pipe(Flag.withDescription("How long a build may take; default 1h"), Flag.optional)
 }
 
@@ -220,11 +226,15 @@ const pairs = (flag: string, before: Readonly<Record<string, string>>, given: Re
 const settings = Command.make(
   "settings",
   { endpoint, ...settingFlags, json },
-  Effect.fnUntraced(function*({ args, endpoint, json, secrets, timeout, ...given }) {
+  Effect.fnUntraced(function*({ args, canary, canaryJobs, canaryPoints, endpoint, json, noCanary, secrets, timeout, ...given }) {
+    const rule = yield* canaryOf({ canary, canaryJobs, canaryPoints })
+    if (noCanary && rule !== undefined) {
+      return yield* new CliFailure({ message: "--no-canary contradicts --canary.", hint: "Remove one of them.", code: "usage" })
+    }
     const before = yield* call((api) => api.builds.getBuildSettings({ params: { endpoint } })).pipe(
       Effect.catchIf(({ code }) => code === "build-not-found", () => Effect.succeed(undefined))
     )
-    const isChange = args.length > 0 || secrets.length > 0 || Option.isSome(timeout) ||
+    const isChange = args.length > 0 || secrets.length > 0 || Option.isSome(timeout) || noCanary || rule !== undefined ||
       Object.values(given).some((one: Option.Option<unknown>) => Option.isSome(one))
     if (!isChange) {
       if (before === undefined) {
@@ -241,6 +251,7 @@ const settings = Command.make(
       ...given,
       args: yield* pairs("arg", oldArgs, args),
       secrets: yield* pairs("build-secret", oldSecrets, secrets),
+      canary: noCanary ? Option.some("") : Option.fromUndefinedOr(rule),
       timeoutMs: Option.map(timeout, toMillis)
     })
     if (payload["repository"] === undefined) {

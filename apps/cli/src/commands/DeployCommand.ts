@@ -9,13 +9,12 @@
  *
  * The first release that fails ends the command; the endpoints after it do not change.
  */
-import { Canary, type Release } from "@stint/contract/Release"
+import type { Release } from "@stint/contract/Release"
 import { Argument, Command, Flag } from "effect/cli"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
 import * as Option from "effect/Option"
-import * as Schema from "effect/Schema"
 import { call } from "../client/PlatformClient.ts"
 import { CliFailure } from "../CliFailure.ts"
 import * as DeployPlan from "../deploy/DeployPlan.ts"
@@ -27,6 +26,7 @@ import * as Output from "../output/Output.ts"
 import * as Project from "../plugins/Project.ts"
 import type { ScheduleContribution } from "../plugins/SchedulePlan.ts"
 import * as SchedulePlan from "../plugins/SchedulePlan.ts"
+import { canaryFlags, canaryOf } from "./CanaryFlags.ts"
 import { json, message as messageFlag, yes } from "./SharedFlags.ts"
 
 /** The configuration of a project that `stint init` wrote. */
@@ -44,8 +44,6 @@ const configFile = Effect.fnUntraced(function*(given: Option.Option<string>) {
 })
 
 const CONFLICT = 409
-
-const decodeCanary = Schema.decodeUnknownEffect(Canary)
 
 /** The result for one endpoint. */
 interface Done extends DeployPlan.PlannedJson {
@@ -65,39 +63,6 @@ const withWayOut = (failure: CliFailure) =>
   failure.status === CONFLICT
     ? withHint(failure, "Run the command again: it shows what differs from that release.")
     : failure
-
-/** The rule of a canary; undefined without `--canary`. */
-const canaryOf = Effect.fnUntraced(function*(
-  percent: Option.Option<number>,
-  jobs: Option.Option<number>,
-  points: Option.Option<number>
-): Effect.fn.Return<typeof Canary.Type | undefined, CliFailure> {
-  if (Option.isNone(percent)) {
-    if (Option.isNone(jobs) && Option.isNone(points)) return undefined
-    return yield* new CliFailure({
-      message: "--canary-jobs and --canary-points need --canary.",
-      hint: "Add the percentage of the jobs: stint deploy --canary 10",
-      code: "usage"
-    })
-  }
-  const given = {
-    percent: percent.value,
-    ...(Option.isSome(jobs) ? { minJobs: jobs.value } : {}),
-    ...(Option.isSome(points) ? { maxPoints: points.value } : {})
-  }
-  return yield* Effect.mapError(decodeCanary(given), ({ message }) =>
-    new CliFailure({
-      message: `The canary is invalid: ${message}`,
-      hint: "--canary is 1 to 50 percent, --canary-jobs 1 to 100000, --canary-points 0 to 100.",
-      code: "usage"
-    }))
-})
-
-const deployedText = ({ canary, endpoint, number, state }: Release): string =>
-  state === "canary" && canary !== undefined
-    ? `${endpoint}  release ${number} gets ${canary.percent} % of the jobs as soon as its first worker is ready\n` +
-      `  Watch it: stint releases ${endpoint}. All jobs: stint releases promote ${endpoint}. None: stint rollback ${endpoint}`
-    : `${endpoint}  release ${number} is active`
 
 const hasFailed = (release: Release, cause: CliFailure, rest: ReadonlyArray<string>) =>
   rest.length === 0
@@ -150,22 +115,7 @@ export const command = Command.make(
       Flag.optional
     ),
     message: messageFlag,
-    canary: Flag.Int("canary").pipe(
-      Flag.withDescription(
-        "Give the release only this percentage of the jobs, 1 to 50, until it is promoted with `stint releases promote`"
-      ),
-      Flag.optional
-    ),
-    canaryJobs: Flag.Int("canary-jobs").pipe(
-      Flag.withDescription("Compare the canary's error rate after this number of its attempts; default 50"),
-      Flag.optional
-    ),
-    canaryPoints: Flag.Finite("canary-points").pipe(
-      Flag.withDescription(
-        "Roll the canary back when its error rate is higher by more than this many percentage points; default 5"
-      ),
-      Flag.optional
-    ),
+    ...canaryFlags,
     expected: Flag.Int("expected").pipe(
       Flag.withDescription("Fail unless the endpoint is at this release; 0: fail if it exists. Only with a single endpoint"),
       Flag.optional
@@ -178,7 +128,7 @@ export const command = Command.make(
     json
   },
   Effect.fnUntraced(function*({ canary, canaryJobs, canaryPoints, config, endpoints, expected, json, message, remove, yes }) {
-    const rule = yield* canaryOf(canary, canaryJobs, canaryPoints)
+    const rule = yield* canaryOf({ canary, canaryJobs, canaryPoints })
     const { endpoints: specs, schedules } = yield* Project.load(yield* configFile(config))
     const plan = yield* DeployPlan.make({ specs, only: endpoints, remove })
     const planSchedules = yield* schedulePlan(schedules, endpoints)
@@ -226,7 +176,7 @@ export const command = Command.make(
         Effect.mapError((cause) => hasFailed(release, cause, planned.slice(index + 1).map((one) => one.id)))
       )
       releases.set(id, { ...active, settings: maskEnv(active.settings) })
-      if (!json) yield* Output.text(deployedText(active))
+      if (!json) yield* Output.text(RollWatch.deployedText(active))
     }
     for (const { action, id } of plan.leftovers) {
       if (action !== "remove") continue

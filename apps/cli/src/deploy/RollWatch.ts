@@ -54,7 +54,14 @@ const replaced = ({ endpoint, number }: Release) =>
     code: "release-replaced"
   })
 
-/** Waits until the release is active. Fails when it does not become active. */
+/** What a followed release does from now on. */
+export const deployedText = ({ canary, endpoint, number, state }: Release): string =>
+  state === "canary" && canary !== undefined
+    ? `${endpoint}  release ${number} gets ${canary.percent} % of the jobs as soon as its first worker is ready\n` +
+      `  Watch it: stint releases ${endpoint}. All jobs: stint releases promote ${endpoint}. None: stint rollback ${endpoint}`
+    : `${endpoint}  release ${number} is active`
+
+/** Waits until the release is active. Does not wait for a canary. Fails when it does not become active. */
 export const follow = Effect.fnUntraced(function*(deployed: Release) {
   const progress = Output.makeProgress()
   const since = yield* Clock.currentTimeMillis

@@ -11,6 +11,7 @@
  */
 import * as Schema from "effect/Schema"
 import { EndpointId } from "../Ids.ts"
+import { Canary } from "./Release.ts"
 import { SecretName } from "./Secret.ts"
 
 /** The number of a build: 1 for the first build of an endpoint. Never reused while the endpoint exists. */
@@ -75,6 +76,11 @@ export const BuildSettings = Schema.Struct({
   webhookSecret: Schema.optionalKey(SecretName),
   /** Whether a push starts a build after the first successful build. Default: false; only a release does. */
   onPush: Schema.optionalKey(Schema.Boolean),
+  /**
+   * Deploys the image of each successful build as a canary, which gets a part of the jobs until it is promoted. Default: all jobs, once its
+   * first worker is ready.
+   */
+  canary: Schema.optionalKey(Canary),
   /** How long a build may take, 10 s to 1 day. Default: 1 hour. */
   timeoutMs: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 10_000, maximum: 86_400_000 })))
 })
