@@ -5,7 +5,7 @@
  *   job-stop (long poll) --ids--> interrupt each --> job-stop ...
  *        |--none, fast--> 1 s        |--not held--> retry once after 1 s
  *        |--429---------> 5 s
- *        |--no response-> backoff up to 2 s: a caller that cancels expects the handler to stop now
+ *        |--no response-> backoff up to 1 s: a caller that cancels expects the handler to stop now
  *        +--error, 404--> backoff up to 10 s
  * ```
  *
@@ -31,10 +31,10 @@ const MIN_POLL_DELAY = 1_000
 const ERROR_BACKOFF: Backoff.Limits = { initial: 1_000, max: 10_000 }
 
 /**
- * The backoff while the platform does not respond. A proxy that closes long polls every few seconds must not delay a cancellation by more
- * than 3 s (R8, docs/spec/figures.md#reliability).
+ * The backoff while the platform does not respond. A proxy that closes long polls must not delay a cancellation by more than 3 s, even if it
+ * also closes the two polls that would have received the stop request (R8, docs/spec/figures.md#reliability).
  */
-const UNREACHABLE_BACKOFF: Backoff.Limits = { initial: 500, max: 2_000 }
+const UNREACHABLE_BACKOFF: Backoff.Limits = { initial: 500, max: 1_000 }
 
 const make = Effect.gen(function*() {
   const source = yield* JobSource
