@@ -39,6 +39,7 @@ import * as JobRunner from "./JobRunner.ts"
 import * as Logger from "./Logger.ts"
 import * as LogLine from "./LogLine.ts"
 import * as MainModule from "./MainModule.ts"
+import * as ModelVariables from "./ModelVariables.ts"
 import * as Ready from "./Ready.ts"
 import * as Setup from "./Setup.ts"
 import * as Shutdown from "./Shutdown.ts"
@@ -78,6 +79,7 @@ const compose = <R, Middleware extends ReadonlyArray<JobMiddleware.Any>, Loaded,
     Layer.provide([StopMonitor.layer, Heartbeat.layer, UncaughtErrors.layer]),
     Layer.provide(JobRunner.layer(handler, options.middleware, options)),
     Layer.provide([ResultDelivery.layer, Ready.layer]),
+    Layer.provide(ModelVariables.layer),
     Layer.provide(setup),
     Layer.provide(FitnessCheckRunner.layer)
   )
