@@ -22,7 +22,7 @@ import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
 import { Journal } from "./Journal.ts"
-import type { DefinitionRef, JournalRefused } from "./Journal.ts"
+import type { DefinitionRef, JournalRefused, PlatformGone } from "./Journal.ts"
 
 /** This worker no longer holds the run: it is parked, it has ended, or another worker holds it. */
 export class Dropped extends Schema.TaggedError<Dropped>()("Dropped", {
@@ -215,6 +215,8 @@ export const make = Effect.fnUntraced(function*(
     chunks = Math.max(chunks, answer.chunks)
   }
 
+  const isLost = ({ message }: PlatformGone) => new Dropped({ state: "lost", cause: message })
+
   /** Sends one write of this run at a time, so that the responses arrive in order. */
   const write = (
     more: Pick<RunWrite, "records" | "park" | "finish">,
@@ -229,7 +231,7 @@ export const make = Effect.fnUntraced(function*(
         ...(started ? {} : { start: { definition: definition.hash, ...(definition.undo ? { undo: true } : {}) } }),
         ...(isAsked ? { after: seen } : {}),
         ...more
-      }, definition)
+      }, definition).pipe(Effect.catchTag("PlatformGone", (error) => Effect.fail(isLost(error))))
       if (answer.state !== "running" && !(answer.state === "ended" && more.finish !== undefined)) {
         return yield* new Dropped({ state: answer.state, ...(answer.cause === undefined ? {} : { cause: answer.cause }) })
       }
@@ -404,8 +406,7 @@ export const make = Effect.fnUntraced(function*(
           Effect.map(() => {
             chunks = number
           }),
-          Effect.catchTag("PlatformGone", ({ message }) =>
-            Effect.andThen(drop(Cause.fail(new Dropped({ state: "lost", cause: message }))), Effect.never))
+          Effect.catchTag("PlatformGone", (error) => Effect.andThen(drop(Cause.fail(isLost(error))), Effect.never))
         )
       }),
     cancelledBy: () => byKey.get(`event ${CANCEL_PATH}`),

@@ -36,9 +36,9 @@ export class PlatformGone extends Schema.TaggedError<PlatformGone>()("PlatformGo
 export class Journal extends Context.Service<Journal, {
   /**
    * Writes to a run; the records are durable when the effect completes. With `park`, the response may wait for an entry. Retries until the
-   * platform responds. When it does not respond during a shutdown, the run is `lost` for this worker.
+   * platform responds.
    */
-  readonly write: (write: RunWrite, definition: DefinitionRef) => Effect.Effect<RunAnswer, JournalRefused>
+  readonly write: (write: RunWrite, definition: DefinitionRef) => Effect.Effect<RunAnswer, JournalRefused | PlatformGone>
   /** Announces the definition of this worker to the platform, so that runs that wait for it continue. Undefined: no platform. */
   readonly announce: ((definition: DefinitionRef) => Effect.Effect<void>) | undefined
   /**

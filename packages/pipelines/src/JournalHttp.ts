@@ -44,7 +44,7 @@ interface Waiting {
   readonly records: number
   readonly definition: DefinitionRef
   readonly run: string
-  readonly answer: Deferred.Deferred<RunAnswer, JournalRefused>
+  readonly answer: Deferred.Deferred<RunAnswer, JournalRefused | PlatformGone>
 }
 
 /** What a failed call means. */
@@ -54,33 +54,20 @@ const decisionOf = ({ reason }: JobSourceError): "retry" | "slowly" | "refused" 
   return reason.status >= 500 || [408, 425, 429].includes(reason.status) ? "retry" : "refused"
 }
 
-const lost = (run: string, { message }: PlatformGone): RunAnswer => ({
-  run,
-  state: "lost",
-  n: 0,
-  entries: [],
-  phase: "doing",
-  chunks: 0,
-  cause: message
-})
-
 /** A journal over the worker's own connection to the platform. */
 export const make = Effect.fnUntraced(function*(
   send: NonNullable<JobSource["Service"]["runJournal"]>
 ): Effect.fn.Return<Journal["Service"], never, JobSource | Scope.Scope | Shutdown> {
   const source = yield* JobSource
-  const hasEnded = yield* ShutdownRetryLimit.make
+  const waitForRetry = yield* ShutdownRetryLimit.make
   const scope = yield* Effect.scope
   /** The definitions that the platform has stored. */
   const known = new Set<string>()
 
   /** Waits before the next attempt. Fails if a shutdown leaves no time for it. */
-  const waitAfter = Effect.fnUntraced(function*(error: JobSourceError, started: number, backoff: Backoff.Backoff) {
-    const wait = yield* backoff.next
-    if (yield* hasEnded(started, wait)) {
-      return yield* new PlatformGone({ message: `the worker shuts down, and the last attempt to write failed: ${error.message}` })
-    }
-    yield* Effect.sleep(wait)
+  const waitAfter = Effect.fnUntraced(function*({ message }: JobSourceError, started: number, backoff: Backoff.Backoff) {
+    if (yield* waitForRetry(started, backoff)) return
+    return yield* new PlatformGone({ message: `the worker shuts down, and the last attempt to write failed: ${message}` })
   })
 
   const post = (body: string): Effect.Effect<RunJournalResponse, JournalRefused | PlatformGone> =>
@@ -138,7 +125,7 @@ export const make = Effect.fnUntraced(function*(
     Effect.matchEffect(post(bodyOf(batch, wait)), {
       onFailure: (error) => {
         if (error._tag === "PlatformGone") {
-          for (const { answer, run } of batch) Deferred.doneUnsafe(answer, Effect.succeed(lost(run, error)))
+          for (const { answer } of batch) Deferred.doneUnsafe(answer, Effect.fail(error))
           return Effect.void
         }
         const [first, ...others] = batch
@@ -193,7 +180,7 @@ export const make = Effect.fnUntraced(function*(
     sending = false
   })
 
-  const write = (write: RunWrite, definition: DefinitionRef): Effect.Effect<RunAnswer, JournalRefused> =>
+  const write = (write: RunWrite, definition: DefinitionRef): Effect.Effect<RunAnswer, JournalRefused | PlatformGone> =>
     Effect.suspend(() => {
       const one: Waiting = {
         run: write.run,

@@ -293,7 +293,7 @@ export const make = Effect.fnUntraced(function*(
   for (const name of namesIn(folder)) {
     const [, worker] = SEGMENT.exec(name) ?? []
     if (worker === undefined || isRecorded(worker)) continue
-    if (!isShared) unrecorded.add(decodeURIComponent(worker))
+    if (!isShared) unrecorded.add(worker)
     const file = join(folder, name)
     yield* Effect.ignore(Effect.try(() => {
       if (Date.now() - statSync(file).mtimeMs > LEFTOVER_MILLIS) rmSync(file, { force: true })

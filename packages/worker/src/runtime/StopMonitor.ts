@@ -32,7 +32,7 @@ const ERROR_BACKOFF: Backoff.Limits = { initial: 1_000, max: 10_000 }
 
 /**
  * The backoff while the platform does not respond. A proxy that closes long polls must not delay a cancellation by more than 3 s, even if it
- * also closes the two polls that would have received the stop request (R8, docs/spec/figures.md#reliability).
+ * also closes the poll that would have received the stop request (R8, docs/spec/figures.md#reliability).
  */
 const UNREACHABLE_BACKOFF: Backoff.Limits = { initial: 500, max: 1_000 }
 

@@ -98,7 +98,7 @@ const make = Effect.gen(function*() {
   const source = yield* JobSource
   const { identity } = yield* WorkerConfig
 
-  const hasEnded = yield* ShutdownRetryLimit.make
+  const waitForRetry = yield* ShutdownRetryLimit.make
 
   const retrying = Effect.fnUntraced(function*(what: string, initial: JobSourceError, send: Effect.Effect<void, JobSourceError>) {
     const started = yield* Clock.currentTimeMillis
@@ -128,12 +128,10 @@ const make = Effect.gen(function*() {
           )
           : Effect.logWarning(`Could not deliver the ${what}: ${error.message}. Retrying until the platform accepts it.`)
       }
-      const wait = yield* (slowly ? authBackoff : retryBackoff).next
-      if (yield* hasEnded(started, wait)) {
+      if (!(yield* waitForRetry(started, slowly ? authBackoff : retryBackoff))) {
         yield* Effect.logError(`The ${what} is lost: the worker shuts down, and the last attempt failed: ${error.message}.`)
         return yield* new JobLost({ detail: error.message })
       }
-      yield* Effect.sleep(wait)
       const failed = yield* Effect.match(send, { onFailure: (next) => next, onSuccess: () => undefined })
       if (failed === undefined) {
         yield* Effect.logInfo(`Delivered the ${what} after ${failures} failed ${failures === 1 ? "attempt" : "attempts"}.`)

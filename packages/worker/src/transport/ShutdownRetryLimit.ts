@@ -12,18 +12,19 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import { Shutdown } from "../runtime/Shutdown.ts"
+import type { Backoff } from "./Backoff.ts"
 
 /** Milliseconds. */
 const LIMIT = 30_000
 
 /**
- * Whether the shutdown leaves no time for another attempt after a delay of `wait` milliseconds. `started`: the time of the first attempt, in
- * milliseconds since 1970.
+ * Waits before the next attempt, for the delay of `backoff`. Returns false at once if the shutdown leaves no time for that attempt.
+ * `started`: the time of the first attempt, in milliseconds since 1970.
  */
-export type HasEnded = (started: number, wait: number) => Effect.Effect<boolean>
+export type WaitForRetry = (started: number, backoff: Backoff) => Effect.Effect<boolean>
 
 /** Observes the worker's shutdown. */
-export const make: Effect.Effect<HasEnded, never, Shutdown | Scope.Scope> = Effect.gen(function*() {
+export const make: Effect.Effect<WaitForRetry, never, Shutdown | Scope.Scope> = Effect.gen(function*() {
   const shutdown = yield* Shutdown
   let stoppingSince: number | undefined
   yield* shutdown.requested.pipe(
@@ -33,9 +34,11 @@ export const make: Effect.Effect<HasEnded, never, Shutdown | Scope.Scope> = Effe
     }),
     Effect.forkScoped
   )
-  return (started, wait) =>
-    Effect.map(
-      Clock.currentTimeMillis,
-      (now) => stoppingSince !== undefined && now + wait > Math.max(stoppingSince, started) + LIMIT
-    )
+  return Effect.fnUntraced(function*(started, backoff) {
+    const delay = yield* backoff.next
+    const now = yield* Clock.currentTimeMillis
+    if (stoppingSince !== undefined && now + delay > Math.max(stoppingSince, started) + LIMIT) return false
+    yield* Effect.sleep(delay)
+    return true
+  })
 })
