@@ -116,10 +116,14 @@ describe("running a page", () => {
   })
 
   it("waits for a background program, compares its output, interrupts it, and ends it with the page", async () => {
-    const program = "trap 'echo stopping; exit' INT; while :; do read -r -t 1 < <(:) || :; done"
+    // Handles the signal before it prints `ready`: the test interrupts it at once.
+    const program = [
+      "trap 'echo stopping; exit' INT; echo $BASHPID > pid; echo starting; echo ready",
+      "while :; do read -r -t 1 < <(:) || :; done"
+    ]
     const page = (last: string) => [
       "<!-- background: ready -->",
-      ...sh("echo $BASHPID > pid; echo starting; echo ready", program),
+      ...sh(...program),
       ...text("starting", "ready"),
       "<!-- interrupt -->",
       ...text(last)

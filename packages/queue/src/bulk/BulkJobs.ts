@@ -99,6 +99,9 @@ export class BulkJobs extends Context.Service<BulkJobs, {
 /** A key that is limited to endpoints sees only its own operations. */
 const isVisible = ({ by }: BulkRecord, caller: BulkCaller): boolean => caller.endpoints === "all" || by.key === caller.key
 
+/** Excludes later jobs, but no job of the same millisecond: its caller may have its id already. */
+const afterMillisecond = (at: number): number => at + 1
+
 /** Why a rerun can never be submitted; undefined for a temporary failure. */
 const lastingProblem = ({ message, reason }: StoreError): string | undefined =>
   reason._tag === "PayloadUnavailable" && reason.isLost === true ? message : undefined
@@ -133,7 +136,7 @@ const make = Effect.gen(function*() {
     const wanted = restrictedTo(search, action)
     if (wanted === undefined) return yield* new BulkPointless({ action })
     const endpoints = [...(yield* covered(search, by)).keys()]
-    return yield* queue.count({ endpoints, search: wanted, now: at, createdBefore: at }, COUNT_LIMIT)
+    return yield* queue.count({ endpoints, search: wanted, now: at, createdBefore: afterMillisecond(at) }, COUNT_LIMIT)
   })
 
   const start: BulkJobs["Service"]["start"] = Effect.fnUntraced(function*({ action, by, holdMs, search }) {
@@ -302,7 +305,7 @@ const make = Effect.gen(function*() {
       endpoints: [...known.keys()],
       search: wanted,
       now: createdAt,
-      createdBefore: createdAt,
+      createdBefore: afterMillisecond(createdAt),
       after: record.cursor,
       limit: BATCH
     })

@@ -89,13 +89,29 @@ export const bulkWorkRules = (rule: (title: string, body: () => Effect.Effect<vo
 
         const again = yield* start({ action: "cancel", search, holdMs: 10_000, by })
         // Submitted after the operation.
-        const late = Scenario.record({ endpoint: endpoint.id, createdAt: 20_000, ttlMs: 600_000_000 })
+        const late = Scenario.record({ endpoint: endpoint.id, createdAt: 20_001, ttlMs: 600_000_000 })
         yield* (yield* JobStore).insert(late)
         yield* TestClock.setTime(30_000)
         yield* tick
         assert.deepInclude(yield* get(again.id, by), { state: "done", done: 1 })
         assert.strictEqual(yield* statusOf(job.id), "CANCELLED")
         assert.strictEqual(yield* statusOf(late.id), "IN_QUEUE")
+      }).pipe(Effect.provide(bulkJobs()))
+    }))
+
+  rule("counts and changes a job that was submitted in the same millisecond", () =>
+    Effect.gen(function*() {
+      yield* TestClock.setTime(20_000)
+      const job = Scenario.record({ endpoint: endpoint.id, createdAt: 20_000, ttlMs: 600_000_000 })
+      yield* (yield* JobStore).insert(job)
+      yield* Effect.gen(function*() {
+        const { get, start, tick } = yield* BulkJobs.BulkJobs
+        const { search = EVERYTHING } = parseSearch("status:waiting")
+        const operation = yield* start({ action: "cancel", search, holdMs: 0, by })
+        assert.deepStrictEqual(operation.matched, { count: 1, more: false })
+        yield* tick
+        assert.deepInclude(yield* get(operation.id, by), { state: "done", done: 1 })
+        assert.strictEqual(yield* statusOf(job.id), "CANCELLED")
       }).pipe(Effect.provide(bulkJobs()))
     }))
 
