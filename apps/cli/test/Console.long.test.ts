@@ -11,6 +11,7 @@ import { beforeAll, beforeEach, describe, expect, it } from "vitest"
 import { ConsoleBrowser, program } from "./ConsoleBrowser.ts"
 import { followRun, populateRuns } from "./ConsolePipelines.ts"
 import { manageSchedules, populateSchedules } from "./ConsoleSchedules.ts"
+import { changeSettings, decideCanaries } from "./ConsoleSettings.ts"
 import { strangerTasks } from "./ConsoleTasks.ts"
 import { populateUsage, PRICES, readUsage } from "./ConsoleUsage.ts"
 import { watchWorkers } from "./ConsoleWorkers.ts"
@@ -385,6 +386,10 @@ describe("the web console in a browser", () => {
     expect(body).toMatchObject({ maxAttempts: 5 })
     expect(browser.problems).toEqual([])
   }, 300_000)
+
+  it("changes settings after a review of the differences, and refuses one that is out of date", changeSettings, 300_000)
+
+  it("shows a canary with its figures, ends it, and promotes the next one", decideCanaries, 300_000)
 
   it("creates a schedule with the form, then runs, pauses, changes and removes it", manageSchedules, 300_000)
 

@@ -7,12 +7,12 @@ import type { AccessKey } from "@stint/contract/AccessKey"
 import type { AuditPage } from "@stint/contract/AuditApi"
 import type { BulkAction, BulkOperation } from "@stint/contract/Bulk"
 import type { JobCount, SearchPage } from "@stint/contract/BulkApi"
-import type { Endpoint } from "@stint/contract/Endpoint"
+import type { Endpoint, EndpointSpec } from "@stint/contract/Endpoint"
 import type { ErrorGroup, ErrorGroupList } from "@stint/contract/ErrorGroup"
 import type { JobPage } from "@stint/contract/JobList"
 import type { ExplainedJob } from "@stint/contract/JobsApi"
 import type { EndpointDetail, Overview } from "@stint/contract/OverviewApi"
-import type { Release } from "@stint/contract/Release"
+import type { CanaryStatus, Release, ReleasePreview, ReleaseSpec } from "@stint/contract/Release"
 import type { WebhookDeliveryLine } from "@stint/contract/WebhooksApi"
 import { reportReachable, reportUnreachable } from "../live/Connection.ts"
 
@@ -120,13 +120,38 @@ export const removeWorker = (endpoint: string, worker: string, how: "drain" | "s
 /** The settings of an endpoint. Needs the scope `deploy`. */
 export const settings = (endpoint: string, signal?: AbortSignal) => read<Endpoint>(`/api/v1/endpoints/${part(endpoint)}`, signal)
 
-/** The newest releases of an endpoint. Needs the scope `deploy`. */
+/** The newest releases of an endpoint, and how the attempts of a canary ended. Needs the scope `deploy`. */
 export const releases = (endpoint: string, signal?: AbortSignal) =>
-  read<{ readonly releases: ReadonlyArray<Release> }>(`/api/v1/endpoints/${part(endpoint)}/releases`, signal)
+  read<{ readonly releases: ReadonlyArray<Release>; readonly canary?: CanaryStatus }>(
+    `/api/v1/endpoints/${part(endpoint)}/releases`,
+    signal
+  )
 
-/** Deploys the settings and the code of an earlier release. */
-export const rollback = (endpoint: string, to: number) =>
-  call("POST", `/api/v1/endpoints/${part(endpoint)}/rollback`, { json: { to } })
+/** What a deployment would change. */
+export const previewRelease = async (endpoint: string, spec: EndpointSpec, signal?: AbortSignal): Promise<ReleasePreview> => {
+  const path = `/api/v1/endpoints/${part(endpoint)}/releases/preview`
+  const value: ReleasePreview = JSON.parse(
+    await call("POST", path, { json: { spec }, ...(signal === undefined ? {} : { signal }) })
+  )
+  return value
+}
+
+/** Deploys a release. Fails when another release than `expected` is active. */
+export const deployRelease = async (
+  endpoint: string,
+  { expected, message, spec }: Required<Omit<ReleaseSpec, "canary">>
+): Promise<Release> => {
+  const json = { spec, expected, ...(message === "" ? {} : { message }) }
+  const value: Release = JSON.parse(await call("POST", `/api/v1/endpoints/${part(endpoint)}/releases`, { json }))
+  return value
+}
+
+/** Makes the canary the release of all jobs. */
+export const promote = (endpoint: string) => call("POST", `/api/v1/endpoints/${part(endpoint)}/promote`)
+
+/** Deploys the settings and the code of an earlier release. Without a number, it ends a rollout or a canary. */
+export const rollback = (endpoint: string, to?: number) =>
+  call("POST", `/api/v1/endpoints/${part(endpoint)}/rollback`, { json: to === undefined ? {} : { to } })
 
 /** The newest jobs of an endpoint. */
 export const jobs = (endpoint: string, limit: number, signal?: AbortSignal) =>

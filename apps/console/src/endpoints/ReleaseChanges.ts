@@ -1,7 +1,7 @@
 /**
- * What a release changed: its settings and source files, compared with an earlier release.
+ * What a release changed, or would change: its settings and source files, compared with an earlier release.
  */
-import type { Release } from "@stint/contract/Release"
+import type { Release, ReleasePreview } from "@stint/contract/Release"
 
 /** A setting that differs. A side is absent if that release lacks the setting. */
 export interface SettingChange {
@@ -33,6 +33,8 @@ const leavesOf = (value: unknown, path: string, into: Map<string, string>): Map<
   return into
 }
 
+const isHidden = (path: string): boolean => path.startsWith("env.")
+
 /** The compared members of a release. */
 type Compared = Pick<Release, "code"> & { readonly settings: object }
 
@@ -42,7 +44,7 @@ export const releaseChanges = (before: Compared, after: Compared): ReleaseChange
   const settings = [...new Set([...old.keys(), ...current.keys()])].sort().flatMap((path): ReadonlyArray<SettingChange> => {
     const [was, is] = [old.get(path), current.get(path)]
     if (was === is) return []
-    const shown = (value: string) => path.startsWith("env.") ? HIDDEN : value
+    const shown = (value: string) => isHidden(path) ? HIDDEN : value
     return [{
       path,
       ...(was === undefined ? {} : { before: shown(was) }),
@@ -57,3 +59,30 @@ export const releaseChanges = (before: Compared, after: Compared): ReleaseChange
   const packagesOnly = before.code?.hash !== after.code?.hash && added.length + removed.length + changed.length === 0
   return { settings, added, removed, changed, packagesOnly }
 }
+
+/** What a deployment would change, as the platform previews it. */
+export const previewedChanges = ({ code, settings }: Pick<ReleasePreview, "code" | "settings">): ReleaseChanges => {
+  const { added, after, before, changed, removed } = code
+  return {
+    settings: settings.map(({ after, before, path }) => {
+      const shown = (value: unknown) => isHidden(path) ? HIDDEN : JSON.stringify(value)
+      return {
+        path,
+        ...(before === undefined ? {} : { before: shown(before) }),
+        ...(after === undefined ? {} : { after: shown(after) })
+      }
+    }),
+    added,
+    removed,
+    changed,
+    packagesOnly: before !== after && added.length + removed.length + changed.length === 0
+  }
+}
+
+/** The changed source files, one on a line, like `~ handler.ts`. */
+export const fileLines = ({ added, changed, packagesOnly, removed }: ReleaseChanges): ReadonlyArray<string> => [
+  ...added.map((path) => `+ ${path}`),
+  ...removed.map((path) => `- ${path}`),
+  ...changed.map((path) => `~ ${path}`),
+  ...(packagesOnly ? ["~ installed packages"] : [])
+]

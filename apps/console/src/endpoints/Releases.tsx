@@ -1,7 +1,7 @@
 /**
  * The releases of an endpoint: who deployed what and when, what it changed, and a rollback.
  */
-import type { Release } from "@stint/contract/Release"
+import type { CanaryStatus, Release } from "@stint/contract/Release"
 import { useQuery, useQueryClient } from "@tanstack/react-query"
 import * as Api from "../api/Api.ts"
 import type { Tone } from "../jobs/JobStates.ts"
@@ -10,24 +10,28 @@ import { Confirm } from "../ui/Confirm.tsx"
 import { Loaded } from "../ui/Loaded.tsx"
 import { Badge } from "../ui/Status.tsx"
 import { Time } from "../ui/Text.tsx"
-import { releaseChanges } from "./ReleaseChanges.ts"
+import { fileLines, type ReleaseChanges, releaseChanges } from "./ReleaseChanges.ts"
 
 const STATES: Readonly<Record<string, readonly [Tone, string]>> = {
+  canary: ["running", "Canary"],
   rolling: ["waiting", "Rolling out"],
   active: ["done", "Active"],
   failed: ["failed", "Failed"],
   superseded: ["ended", "Superseded"]
 }
 
+/** The changed settings with both values, and the changed files. */
+export const ChangeList = ({ changes }: { readonly changes: ReleaseChanges }) => (
+  <ul className="changes mono">
+    {changes.settings.map(({ after, before, path }) => <li key={path}>{path}: {before ?? "not set"} → {after ?? "not set"}</li>)}
+    {fileLines(changes).map((line) => <li key={line}>{line}</li>)}
+  </ul>
+)
+
 const Changes = ({ before, release }: { readonly release: Release; readonly before: Release | undefined }) => {
   if (before === undefined) return <span className="muted">{release.number === 1 ? "the first release" : "not listed"}</span>
-  const { added, changed, packagesOnly, removed, settings } = releaseChanges(before, release)
-  const files = [
-    ...added.map((path) => `+ ${path}`),
-    ...removed.map((path) => `- ${path}`),
-    ...changed.map((path) => `~ ${path}`),
-    ...(packagesOnly ? ["~ installed packages"] : [])
-  ]
+  const changes = releaseChanges(before, release)
+  const [settings, files] = [changes.settings, fileLines(changes)]
   if (settings.length + files.length === 0) return <span className="muted">nothing</span>
   return (
     <details>
@@ -37,17 +41,23 @@ const Changes = ({ before, release }: { readonly release: Release; readonly befo
           ...(files.length === 0 ? [] : [`${files.length} ${files.length === 1 ? "file" : "files"}`])
         ].join(", ")}
       </summary>
-      <ul className="changes mono">
-        {settings.map(({ after, before, path }) => <li key={path}>{path}: {before ?? "not set"} → {after ?? "not set"}</li>)}
-        {files.map((line) => <li key={line}>{line}</li>)}
-      </ul>
+      <ChangeList changes={changes} />
     </details>
   )
 }
 
-const Row = ({ before, onChange, release }: {
+/** How the attempts of a canary ended, next to those of the active release. */
+const CanaryFigures = ({ active, canary, percent }: CanaryStatus) => (
+  <p className="muted">
+    {percent} % of the jobs. {canary.failed} of {canary.jobs} attempts failed; on the active release {active.failed} of{" "}
+    {active.jobs}.
+  </p>
+)
+
+const Row = ({ before, canary, onChange, release }: {
   readonly release: Release
   readonly before: Release | undefined
+  readonly canary: CanaryStatus | undefined
   readonly onChange: () => void
 }) => {
   const { activatedAt, createdAt, createdBy, endpoint, message, number, reason, rollbackOf, state } = release
@@ -58,6 +68,7 @@ const Row = ({ before, onChange, release }: {
       <td>
         <Badge tone={tone}>{word}</Badge>
         {reason === undefined ? null : <p className="reason">{reason}</p>}
+        {canary?.release === number && state === "canary" ? <CanaryFigures {...canary} /> : null}
       </td>
       <td data-label="Why">
         {message ?? (rollbackOf === undefined ? <span className="zero">no message</span> : `Back to release ${rollbackOf}`)}
@@ -69,7 +80,29 @@ const Row = ({ before, onChange, release }: {
       <td data-label="Deployed">
         <Time at={createdAt} />
       </td>
-      <td>
+      <td className="actions">
+        {state === "canary"
+          ? (
+            <>
+              <Confirm
+                label="Promote"
+                title={`Run all jobs of ${endpoint} on release ${number}?`}
+                body="The workers of the canary replace those of the active release."
+                verb="Promote"
+                action={() => Api.promote(endpoint)}
+                onDone={onChange}
+              />
+              <Confirm
+                label="End the canary"
+                title={`Run no jobs of ${endpoint} on release ${number}?`}
+                body="The platform rolls back to the active release. The workers of the canary finish their jobs."
+                verb="End the canary"
+                action={() => Api.rollback(endpoint)}
+                onDone={onChange}
+              />
+            </>
+          )
+          : null}
         {state === "superseded" && activatedAt !== undefined
           ? (
             <Confirm
@@ -97,7 +130,7 @@ export const Releases = ({ endpoint }: { readonly endpoint: string }) => {
   })
   return (
     <Loaded query={query} rows={6}>
-      {({ releases }) =>
+      {({ canary, releases }) =>
         releases.length === 0 ? <p className="empty">Nothing has been deployed yet.</p> : (
           <table className="stacks">
             <thead>
@@ -115,6 +148,7 @@ export const Releases = ({ endpoint }: { readonly endpoint: string }) => {
                   key={release.number}
                   release={release}
                   before={releases[index + 1]}
+                  canary={canary}
                   onChange={() => void client.invalidateQueries({ queryKey: ["releases", endpoint] })}
                 />
               ))}

@@ -10,7 +10,7 @@ import { useSession } from "../api/useSession.ts"
 import { EndpointCharts } from "../charts/EndpointCharts.tsx"
 import { healthOf, oldestWait } from "../endpoints/EndpointHealth.ts"
 import { Releases } from "../endpoints/Releases.tsx"
-import { settingRows } from "../endpoints/Settings.ts"
+import { SettingsTab } from "../endpoints/SettingsForm.tsx"
 import { count, duration, percent } from "../format/Format.ts"
 import { JobTable } from "../jobs/JobTable.tsx"
 import { useNow } from "../live/Clock.ts"
@@ -84,26 +84,6 @@ const Workers = ({ detail: { id, list, source } }: { readonly detail: EndpointDe
       : <p className="empty">No worker is running. The platform starts one for the next job.</p>
     : <WorkerTable workers={list.map((worker) => ({ endpoint: id, worker }))} />
 
-const Settings = ({ endpoint }: { readonly endpoint: string }) => {
-  const query = useQuery({ queryKey: ["settings", endpoint], queryFn: ({ signal }) => Api.settings(endpoint, signal) })
-  return (
-    <Loaded query={query} rows={10}>
-      {(settings) => (
-        <table className="settings">
-          <tbody>
-            {settingRows(settings).map(({ name, value }) => (
-              <tr key={name}>
-                <th scope="row">{name}</th>
-                <td>{value}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      )}
-    </Loaded>
-  )
-}
-
 const RecentJobs = ({ endpoint }: { readonly endpoint: string }) => {
   const query = useQuery({
     queryKey: ["recent", endpoint],
@@ -165,7 +145,7 @@ const EndpointPage = () => {
                 ...(permits(session, "deploy")
                   ? [
                     { name: "Releases", content: <Releases endpoint={endpoint} /> },
-                    { name: "Settings", content: <Settings endpoint={endpoint} /> }
+                    { name: "Settings", content: <SettingsTab endpoint={endpoint} /> }
                   ]
                   : []),
                 { name: "Call it", content: <Snippet endpoint={endpoint} input="{}" /> }

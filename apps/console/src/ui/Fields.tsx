@@ -1,0 +1,74 @@
+/**
+ * The fields of forms. What is wrong with a field is shown below it while the user types.
+ */
+import { type ReactNode, useId } from "react"
+
+/** A field with its label, and with what is wrong with it. */
+export const Field = ({ children, label, problem }: {
+  readonly label: string
+  readonly problem?: string | undefined
+  /** Receives the ids of the field and of its problem. */
+  readonly children: (id: string, describedBy: string) => ReactNode
+}) => {
+  const id = useId()
+  return (
+    <div className="field">
+      <label htmlFor={id}>{label}</label>
+      {children(id, `${id}-problem`)}
+      <p id={`${id}-problem`} className="invalid">{problem}</p>
+    </div>
+  )
+}
+
+/** A field for one line of text. */
+export const Text = ({ label, list, onChange, placeholder, problem, type = "text", value }: {
+  readonly label: string
+  readonly value: string
+  readonly problem: string | undefined
+  readonly onChange: (value: string) => void
+  readonly placeholder?: string
+  readonly type?: "text" | "datetime-local" | "number"
+  readonly list?: string
+}) => (
+  <Field label={label} problem={problem}>
+    {(id, describedBy) => (
+      <input
+        id={id}
+        type={type}
+        value={value}
+        placeholder={placeholder}
+        list={list}
+        autoComplete="off"
+        spellCheck={false}
+        step={type === "datetime-local" ? 1 : "any"}
+        aria-invalid={problem !== undefined}
+        aria-describedby={describedBy}
+        onChange={(event) => onChange(event.target.value)}
+      />
+    )}
+  </Field>
+)
+
+/** A field with a drop-down list. */
+export function Choice<A extends string>({ label, onChange, options, value }: {
+  readonly label: string
+  readonly value: A
+  readonly options: Readonly<Record<A, string>>
+  readonly onChange: (value: A) => void
+}) {
+  const keys: ReadonlyArray<string> = Object.keys(options)
+  const isOption = (key: string): key is A => keys.includes(key)
+  return (
+    <Field label={label}>
+      {(id) => (
+        <select
+          id={id}
+          value={value}
+          onChange={({ target }) => isOption(target.value) ? onChange(target.value) : undefined}
+        >
+          {keys.filter(isOption).map((key) => <option key={key} value={key}>{options[key]}</option>)}
+        </select>
+      )}
+    </Field>
+  )
+}
