@@ -15,6 +15,7 @@ import { relative } from "node:path"
 import process from "node:process"
 import type { Reporter, TestModule } from "vitest/node"
 import { line, runChecks } from "./checks.ts"
+import { pairedTests } from "./paired-tests.ts"
 import { root } from "./workspace.ts"
 
 const isLong = process.argv.includes("--long")
@@ -77,25 +78,30 @@ const failedChecks = outside.failed
 try {
   // Loaded after the checks, because loading takes a while.
   const { startVitest } = await import("vitest/node")
-  const run = async (files: Array<string>, oneByOne: boolean): Promise<void> => {
+  const run = async (files: Array<string>, options: { readonly oneByOne: boolean; readonly exclude?: Array<string> }) => {
     const vitest = await startVitest(files, {
       root,
       watch: false,
       reporters: ["minimal", counter],
-      ...(oneByOne ? { maxWorkers: 1 } : {}),
+      ...(options.oneByOne ? { maxWorkers: 1 } : {}),
+      ...(options.exclude === undefined ? {} : { exclude: options.exclude }),
       ...(isLong ? { passWithNoTests: false } : {})
     })
     await vitest.close()
   }
-  // The long tier measures durations in real processes, and two files running at the same time would slow each other down.
-  await run([], isLong)
+  if (isLong) {
+    await run([...pairedTests], { oneByOne: false })
+    await run([], { oneByOne: true, exclude: ["**/node_modules/**", ...pairedTests] })
+  } else {
+    await run([], { oneByOne: false })
+  }
   for (let tries = 1; tries < maxTries; tries++) {
     const again = [...failures]
     if (again.length === 0 || again.length > MAX_REPEATED_FILES) break
     for (const [file, tests] of again) {
       for (const test of tests) console.log(`Failed at try ${tries} of ${maxTries}: ${relative(root, file)} > ${test}`)
     }
-    await run(again.map(([file]) => file), true)
+    await run(again.map(([file]) => file), { oneByOne: true })
   }
 } catch (error) {
   outside.failed += 1

@@ -1,0 +1,48 @@
+/**
+ * Files of the long tier that run two at a time. All others run alone: they measure durations in real processes, and another file would
+ * slow them down.
+ *
+ * A file belongs here when it waits for states, and its limits are far longer than its steps take on a busy machine.
+ */
+export const pairedTests: ReadonlyArray<string> = [
+  "scripts/test/docs-run.long.test.ts",
+  "scripts/test/Published.long.test.ts",
+  "apps/cli/test/Console.long.test.ts",
+  "apps/cli/test/Containers.long.test.ts",
+  "apps/cli/test/GitToRollback.long.test.ts",
+  "apps/cli/test/Builds.long.test.ts",
+  "scripts/test/Image.long.test.ts",
+  "scripts/test/Start.long.test.ts",
+  "apps/cli/test/InitProject.long.test.ts",
+  "apps/cli/test/Releases.long.test.ts",
+  "packages/store-postgres/test/PostgresConformance.long.test.ts",
+  "packages/store-postgres/test/PostgresNodes.long.test.ts",
+  "packages/store-postgres/test/PostgresUpgrade.long.test.ts",
+  "packages/store-postgres/test/PostgresRuns.long.test.ts",
+  "packages/store-postgres/test/PostgresHints.long.test.ts",
+  "packages/store-postgres/test/PostgresFaults.long.test.ts",
+  "packages/store-postgres/test/ParkedRuns.long.test.ts",
+  "packages/store-postgres/test/RunEnds.long.test.ts",
+  "packages/store-postgres/test/Migrate.long.test.ts",
+  "packages/store-postgres/test/Doctor.long.test.ts",
+  "packages/store-postgres/test/Pooler.long.test.ts",
+  "packages/store-sqlite/test/DiskErrors.long.test.ts",
+  "packages/server-testing/test/RouterPath.long.test.ts",
+  "packages/server-testing/test/ApiReference.long.test.ts",
+  "packages/payloads-testing/test/PayloadHttp.long.test.ts",
+  "packages/pool-kubernetes/test/Webernetes.long.test.ts",
+  "packages/pool-container/test/ContainerPool.long.test.ts",
+  "packages/pipelines/test/WrongConnections.long.test.ts",
+  "packages/pipelines/test/ManyItems.long.test.ts",
+  "packages/metrics/test/Dashboard.long.test.ts",
+  "apps/cli/test/Deploy.long.test.ts",
+  "apps/cli/test/Models.long.test.ts",
+  "apps/cli/test/Volumes.long.test.ts",
+  "apps/cli/test/Plugins.long.test.ts",
+  "apps/cli/test/Secrets.long.test.ts",
+  "apps/cli/test/Database.long.test.ts",
+  "apps/cli/test/DatabaseImport.long.test.ts",
+  "apps/cli/test/Backup.long.test.ts",
+  "apps/cli/test/JobTrace.long.test.ts",
+  "apps/cli/test/PipelineVersions.long.test.ts"
+]
