@@ -21,12 +21,28 @@ const problem = {
   hint: "h"
 }
 
+/** The responses to the polls of the job `paused`, and why it waits at each. */
+const POLLS = [["IN_QUEUE", "starting"], ["IN_QUEUE", "paused"], ["IN_QUEUE", "paused"], ["IN_QUEUE", "failing"], [
+  "COMPLETED",
+  "ended"
+]] as const
+
+const explanation = (reason: string) => ({
+  reason,
+  words: `words about ${reason}`,
+  workers: { max: 0, idle: 0, initializing: 0, running: 0, draining: 0, throttled: 0, unhealthy: 0 },
+  attempts: { made: 0, most: 2 },
+  createdAt: 1,
+  queuedAt: 1
+})
+
 describe("stint run", () => {
   let server: Server
   let env: Record<string, string>
   /** The requests, and the bodies of submissions. */
   const requests: Array<string> = []
   const bodies: Array<unknown> = []
+  let polls = 0
 
   const answer = (response: ServerResponse, body: unknown, status = 200) => {
     response.writeHead(status, { "content-type": "application/json" })
@@ -48,7 +64,13 @@ describe("stint run", () => {
           return answer(response, { id: endpoint, status: "IN_QUEUE" })
         }
         if (operation === "cancel") return answer(response, { id, status: "CANCELLED" })
-        if (operation === "stream") return answer(response, { ...(ENDED[id] as object), stream: [] })
+        if (operation === "stream" && id !== "paused") return answer(response, { ...(ENDED[id] as object), stream: [] })
+        if (id === "paused") {
+          if (operation === "status-sync" || operation === "stream") polls += 1
+          const [status, reason] = POLLS[Math.max(0, polls - 1)] ?? ["COMPLETED", "ended"]
+          const explain = request.url?.includes("explain") === true ? { explain: explanation(reason) } : {}
+          return answer(response, { id, status, ...explain, ...(operation === "stream" ? { stream: [] } : {}) })
+        }
         const ended = ENDED[id]
         if (ended !== undefined) return answer(response, ended)
         if (operation === "status") return answer(response, { id, status: "IN_PROGRESS", output: "half" })
@@ -76,6 +98,16 @@ describe("stint run", () => {
       stdout: ENDED["result"]
     })
     expect(bodies).toContainEqual({ input: { a: 1 } })
+  })
+
+  it.each(["--sync", "--stream"])("says with %s why a job waits, once for each reason that is not ordinary", async (flag) => {
+    polls = 0
+    const { code, stderr } = await run(["run", "paused", "--input", "1", flag])
+    expect(code).toBe(0)
+    expect(stderr.split("\n").filter((line) => line.includes("words"))).toEqual([
+      "why      words about paused",
+      "why      words about failing"
+    ])
   })
 
   it("prints the result of a job that streams nothing", async () => {

@@ -1,6 +1,7 @@
 /**
- * Waits for a job and shows its progress. When Ctrl-C ends the wait, reports the state of the job.
+ * Waits for a job. Shows its progress, and why it waits. When Ctrl-C ends the wait, reports the state of the job.
  */
+import type { WaitReason } from "@stint/contract/Explanation"
 import { isTerminal, type Job, type JobReceipt } from "@stint/contract/Job"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -25,6 +26,25 @@ interface JobName {
 const stateOf = ({ output, status }: Job): string =>
   status === "IN_PROGRESS" && output !== undefined ? `${status} ${JSON.stringify(output).slice(0, 80)}` : status
 
+/** The reasons for which a healthy endpoint lets a job wait for a moment, and those of jobs that do not wait. They are not shown. */
+const ORDINARY: ReadonlySet<WaitReason> = new Set(["next", "starting", "running", "ended"])
+
+/** Shows why a waiting job waits, once for each reason. */
+const makeWaitReasons = ({ endpoint, id }: JobName, progress: Output.Progress) => {
+  let last: WaitReason | undefined
+  return Effect.fnUntraced(function*({ status }: Job) {
+    if (status !== "IN_QUEUE") return
+    const request = call((api) => api.jobs.status({ params: { endpoint, id }, query: { explain: "true" } }))
+    // The wait goes on without the reason.
+    const explain = yield* request.pipe(Effect.map((job) => job.explain), Effect.orElseSucceed(() => undefined))
+    if (explain === undefined || explain.reason === last) return
+    last = explain.reason
+    if (ORDINARY.has(explain.reason)) return
+    yield* progress.clear
+    yield* Output.message(Output.field("why", explain.words))
+  })
+}
+
 /** Waits until the job has ended, without output. */
 export const untilEnded = Effect.fnUntraced(function*({ endpoint, id }: JobName) {
   const params = { endpoint, id }
@@ -33,15 +53,17 @@ export const untilEnded = Effect.fnUntraced(function*({ endpoint, id }: JobName)
   return job
 })
 
-/** Waits until the job has ended, and shows its status. */
+/** Waits until the job has ended. Shows its status, and why it waits. */
 export const awaitEnd = Effect.fnUntraced(function*({ endpoint, id }: JobName) {
   const progress = Output.makeProgress()
+  const showReason = makeWaitReasons({ endpoint, id }, progress)
   const since = yield* Clock.currentTimeMillis
   const params = { endpoint, id }
   let job: Job = yield* call((api) => api.jobs.status({ params, query: {} }))
   while (!isTerminal(job.status)) {
     yield* progress.show(stateOf(job), (yield* Clock.currentTimeMillis) - since)
     job = yield* call((api) => api.jobs.statusSync({ params, query: { wait: POLL_MILLIS } }))
+    yield* showReason(job)
   }
   yield* progress.clear
   return job
@@ -51,6 +73,7 @@ export const awaitEnd = Effect.fnUntraced(function*({ endpoint, id }: JobName) {
 export const streamToEnd = Effect.fnUntraced(
   function*({ endpoint, id }: JobName, onChunk: (output: unknown) => Effect.Effect<void>) {
     const progress = Output.makeProgress()
+    const showReason = makeWaitReasons({ endpoint, id }, progress)
     const since = yield* Clock.currentTimeMillis
     let count = 0
     while (true) {
@@ -62,6 +85,7 @@ export const streamToEnd = Effect.fnUntraced(
         yield* progress.clear
         return { job, count }
       }
+      yield* showReason(job)
       yield* progress.show(stateOf(job), (yield* Clock.currentTimeMillis) - since)
     }
   }
