@@ -9,6 +9,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { BuildWorld, missingParts } from "./BuildWorld.ts"
+import { buildConsole, ConsoleBrowser, program as chromium } from "./ConsoleBrowser.ts"
 import { FIXTURES, PlatformProcess, stint, until } from "./PlatformProcess.ts"
 import { PASSWORD } from "./TestRegistry.ts"
 
@@ -261,6 +262,68 @@ describe.skipIf(missing !== undefined)(`builds from Git${missing === undefined ?
     expect(await run("builds", "cancel", "slow", "2")).toContain("Build 2 of slow is cancelled.")
     expect(readdirSync(join(platform.dataDir, "builds"))).toEqual([])
     expect(await build("lab", { dockerfile: "lab1/Dockerfile", context: "lab1" })).toMatchObject({ state: "succeeded" })
+  }, 600_000)
+
+  it("are started, followed, cancelled and deployed in the console", async ({ skip }) => {
+    skip(chromium === undefined, "PATH has no chromium: apt-get install chromium")
+    buildConsole()
+    await using browser = await ConsoleBrowser.open(platform.url)
+    const page = await browser.page(await browser.window())
+    await browser.login(page, platform.key)
+    await page.goto(`${platform.url}/console/endpoints/lab`)
+    await page.getByRole("tab", { name: "Builds" }).click()
+    const row = (number: number) =>
+      page.getByRole("row").filter({ has: page.getByRole("rowheader", { name: String(number), exact: true }) })
+    await row(1).getByText("which has no handler.mjs").waitFor()
+    await row(1).getByRole("button", { name: "Log" }).click()
+    await page.getByRole("log", { name: "Log of build 1" }).getByText("COPY handler.mjs").first().waitFor()
+    const start = async () => {
+      await page.getByRole("button", { name: "Build", exact: true }).click()
+      await page.getByRole("alertdialog").getByRole("button", { name: "Start the build" }).click()
+    }
+
+    commit("lab", {
+      "lab1/Dockerfile": DOCKERFILE.replace(
+        "console.log('checked",
+        "console.log('one more step'); setTimeout(() => {}, 600000); ('checked"
+      )
+    })
+    const { body } = await platform.request("GET", builds("lab"))
+    const next = ((body as { readonly builds: ReadonlyArray<BuildObject> }).builds[0]?.number ?? 0) + 1
+    await start()
+    await row(next).getByRole("button", { name: "Log" }).click()
+    // The line arrives while the build runs.
+    await page.getByRole("log", { name: `Log of build ${next}` }).getByText("one more step").last().waitFor({ timeout: LIMIT })
+    expect(await getBuild("lab", next)).toMatchObject({ state: "running" })
+    await page.getByRole("log").scrollIntoViewIfNeeded()
+    expect(await browser.isTooWide(page)).toBe(false)
+    await browser.picture(page, "builds")
+    // What the heading of the page covers in part counts as too small.
+    await page.evaluate("window.scrollTo(0, 0)")
+    expect(await browser.violations(page)).toEqual([])
+    await page.setViewportSize({ width: 390, height: 844 })
+    await until("a page that fits", async () => !await browser.isTooWide(page) || undefined)
+    await page.getByRole("button", { name: "Build", exact: true }).scrollIntoViewIfNeeded()
+    await browser.picture(page, "builds-phone")
+    await page.setViewportSize({ width: 1440, height: 900 })
+    await row(next).getByRole("button", { name: `Cancel build ${next}` }).click()
+    await page.getByRole("alertdialog").getByRole("button", { name: "Cancel the build" }).click()
+    await row(next).getByText("Cancelled", { exact: true }).waitFor()
+    expect(await getBuild("lab", next)).toMatchObject({ state: "cancelled" })
+
+    commit("lab", { "lab1/Dockerfile": DOCKERFILE, "lab1/handler.mjs": handler("lab, again") })
+    await start()
+    await row(next + 1).getByText("Succeeded").waitFor({ timeout: LIMIT })
+    const answer = async () => (await platform.runSync("lab", {}))["output"]
+    await until(
+      "the new version",
+      async () => (await answer() as { version?: string }).version === "lab, again" || undefined,
+      LIMIT
+    )
+    await row(2).getByRole("button", { name: "Deploy build 2" }).click()
+    await page.getByRole("alertdialog").getByRole("button", { name: "Deploy" }).click()
+    await until("the earlier version", async () => (await answer() as { version?: string }).version === "lab" || undefined, LIMIT)
+    expect(browser.problems).toEqual([])
   }, 600_000)
 
   it("are refused with the reason while the engine does not respond", async () => {

@@ -3,12 +3,10 @@
  *
  * `STINT_SCREENSHOTS=folder` also takes a picture of every page, light and dark, for a desktop and for a phone.
  */
-import { execFileSync } from "node:child_process"
-import { join, resolve } from "node:path"
-import process from "node:process"
+import { join } from "node:path"
 import { gzipSync } from "node:zlib"
 import { beforeAll, beforeEach, describe, expect, it } from "vitest"
-import { ConsoleBrowser, program } from "./ConsoleBrowser.ts"
+import { buildConsole, ConsoleBrowser, program } from "./ConsoleBrowser.ts"
 import { followRun, populateRuns } from "./ConsolePipelines.ts"
 import { manageSchedules, populateSchedules } from "./ConsoleSchedules.ts"
 import { changeSettings, decideCanaries } from "./ConsoleSettings.ts"
@@ -16,8 +14,6 @@ import { strangerTasks } from "./ConsoleTasks.ts"
 import { populateUsage, PRICES, readUsage } from "./ConsoleUsage.ts"
 import { watchWorkers } from "./ConsoleWorkers.ts"
 import { FIXTURES, PlatformProcess, until } from "./PlatformProcess.ts"
-
-const CONSOLE = resolve(import.meta.dirname, "../../console")
 
 /** The most that the first page may load, gzipped. */
 const FIRST_LOAD_BYTES = 200_000
@@ -61,11 +57,7 @@ const populate = async (platform: PlatformProcess): Promise<Scene> => {
 describe("the web console in a browser", () => {
   beforeEach(({ skip }) => skip(program === undefined, "PATH has no chromium: apt-get install chromium"))
   beforeAll(() => {
-    if (program === undefined) return
-    const vite = join(CONSOLE, "node_modules/vite/bin/vite.js")
-    // Vitest sets NODE_ENV, with which React and other libraries would be built for development.
-    const env = { ...process.env, NODE_ENV: "production" }
-    execFileSync(process.execPath, [vite, "build", "--logLevel", "warn"], { cwd: CONSOLE, env })
+    if (program !== undefined) buildConsole()
   }, 120_000)
 
   it("shows every page, sends no request elsewhere, and violates neither its policy nor WCAG AA", async () => {

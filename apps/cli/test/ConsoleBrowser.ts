@@ -3,9 +3,10 @@
  * blocks.
  */
 import axe from "axe-core"
+import { execFileSync } from "node:child_process"
 import { existsSync } from "node:fs"
 import { mkdir } from "node:fs/promises"
-import { delimiter, join } from "node:path"
+import { delimiter, join, resolve } from "node:path"
 import process from "node:process"
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core"
 
@@ -13,6 +14,15 @@ import { type Browser, type BrowserContext, chromium, type Page } from "playwrig
 export const program = (process.env["PATH"] ?? "").split(delimiter).map((folder) => join(folder, "chromium")).find((file) =>
   existsSync(file)
 )
+
+/** Builds the console, which `stint serve` from a clone shows. */
+export const buildConsole = (): void => {
+  const folder = resolve(import.meta.dirname, "../../console")
+  const vite = join(folder, "node_modules/vite/bin/vite.js")
+  // Vitest sets NODE_ENV, with which React and other libraries would be built for development.
+  const env = { ...process.env, NODE_ENV: "production" }
+  execFileSync(process.execPath, [vite, "build", "--logLevel", "warn"], { cwd: folder, env })
+}
 
 /** The limit of every wait: far longer than a page needs on a busy machine. Milliseconds. */
 const WAIT_MILLIS = 30_000

@@ -5,6 +5,7 @@
  */
 import type { AccessKey } from "@stint/contract/AccessKey"
 import type { AuditPage } from "@stint/contract/AuditApi"
+import type { Build, BuildSettings } from "@stint/contract/Build"
 import type { BulkAction, BulkOperation } from "@stint/contract/Bulk"
 import type { JobCount, SearchPage } from "@stint/contract/BulkApi"
 import type { Endpoint, EndpointSpec } from "@stint/contract/Endpoint"
@@ -152,6 +153,34 @@ export const promote = (endpoint: string) => call("POST", `/api/v1/endpoints/${p
 /** Deploys the settings and the code of an earlier release. Without a number, it ends a rollout or a canary. */
 export const rollback = (endpoint: string, to?: number) =>
   call("POST", `/api/v1/endpoints/${part(endpoint)}/rollback`, { json: to === undefined ? {} : { to } })
+
+const buildsPath = (endpoint: string) => `/api/v1/endpoints/${part(endpoint)}/builds`
+
+/** How an endpoint is built; null if it is not built from a repository. Needs the scope `deploy`. */
+export const buildSettings = async (endpoint: string, signal?: AbortSignal): Promise<BuildSettings | null> => {
+  try {
+    return await read<BuildSettings>(`/api/v1/endpoints/${part(endpoint)}/build-settings`, signal)
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return null
+    throw error
+  }
+}
+
+/** The newest builds of an endpoint. */
+export const builds = (endpoint: string, signal?: AbortSignal) =>
+  read<{ readonly builds: ReadonlyArray<Build> }>(buildsPath(endpoint), signal)
+
+/** Builds the repository with the current build settings, and deploys the image. */
+export const startBuild = (endpoint: string) => call("POST", buildsPath(endpoint), { json: {} })
+
+/** Stops a build. */
+export const cancelBuild = (endpoint: string, build: number) => call("POST", `${buildsPath(endpoint)}/${build}/cancel`)
+
+/** Deploys the image of an earlier build. */
+export const deployBuild = (endpoint: string, build: number) => call("POST", `${buildsPath(endpoint)}/${build}/deploy`)
+
+/** The log of a build as Server-Sent Events. */
+export const buildLogPath = (endpoint: string, build: number) => `${buildsPath(endpoint)}/${build}/log-events`
 
 /** The newest jobs of an endpoint. */
 export const jobs = (endpoint: string, limit: number, signal?: AbortSignal) =>

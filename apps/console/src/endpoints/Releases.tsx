@@ -80,41 +80,43 @@ const Row = ({ before, canary, onChange, release }: {
       <td data-label="Deployed">
         <Time at={createdAt} />
       </td>
-      <td className="actions">
-        {state === "canary"
-          ? (
-            <>
+      <td>
+        <div className="actions">
+          {state === "canary"
+            ? (
+              <>
+                <Confirm
+                  label="Promote"
+                  title={`Run all jobs of ${endpoint} on release ${number}?`}
+                  body="The workers of the canary replace those of the active release."
+                  verb="Promote"
+                  action={() => Api.promote(endpoint)}
+                  onDone={onChange}
+                />
+                <Confirm
+                  label="End the canary"
+                  title={`Run no jobs of ${endpoint} on release ${number}?`}
+                  body="The platform rolls back to the active release. The workers of the canary finish their jobs."
+                  verb="End the canary"
+                  action={() => Api.rollback(endpoint)}
+                  onDone={onChange}
+                />
+              </>
+            )
+            : null}
+          {state === "superseded" && activatedAt !== undefined
+            ? (
               <Confirm
-                label="Promote"
-                title={`Run all jobs of ${endpoint} on release ${number}?`}
-                body="The workers of the canary replace those of the active release."
-                verb="Promote"
-                action={() => Api.promote(endpoint)}
+                label="Roll back"
+                title={`Roll back ${endpoint} to release ${number}?`}
+                body="The platform deploys the settings and the stored code of this release as a new release. The current workers serve until a worker of the new release is ready."
+                verb="Roll back"
+                action={() => Api.rollback(endpoint, number)}
                 onDone={onChange}
               />
-              <Confirm
-                label="End the canary"
-                title={`Run no jobs of ${endpoint} on release ${number}?`}
-                body="The platform rolls back to the active release. The workers of the canary finish their jobs."
-                verb="End the canary"
-                action={() => Api.rollback(endpoint)}
-                onDone={onChange}
-              />
-            </>
-          )
-          : null}
-        {state === "superseded" && activatedAt !== undefined
-          ? (
-            <Confirm
-              label="Roll back"
-              title={`Roll back ${endpoint} to release ${number}?`}
-              body="The platform deploys the settings and the stored code of this release as a new release. The current workers serve until a worker of the new release is ready."
-              verb="Roll back"
-              action={() => Api.rollback(endpoint, number)}
-              onDone={onChange}
-            />
-          )
-          : null}
+            )
+            : null}
+        </div>
       </td>
     </tr>
   )

@@ -114,7 +114,7 @@ const Form = ({ endpoint, onClose, onDeployed }: {
   }
   return (
     <form className="form" onSubmit={submit}>
-      <div className="pairs">
+      <div className="columns">
         {endpoint.source.type === "external" ? null : (
           <>
             {field("Minimum workers", "min")}

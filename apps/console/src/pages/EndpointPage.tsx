@@ -1,5 +1,5 @@
 /**
- * An endpoint: its current queue and workers, charts of the last minutes, recent jobs, releases, settings, and programs that call it.
+ * An endpoint: its current queue and workers, charts of the last minutes, recent jobs, releases, builds, settings, and programs that call it.
  */
 import type { EndpointDetail } from "@stint/contract/OverviewApi"
 import { useQuery } from "@tanstack/react-query"
@@ -8,6 +8,7 @@ import * as Api from "../api/Api.ts"
 import { permits } from "../api/Permissions.ts"
 import { useSession } from "../api/useSession.ts"
 import { EndpointCharts } from "../charts/EndpointCharts.tsx"
+import { Builds } from "../endpoints/Builds.tsx"
 import { healthOf, oldestWait } from "../endpoints/EndpointHealth.ts"
 import { Releases } from "../endpoints/Releases.tsx"
 import { SettingsTab } from "../endpoints/SettingsForm.tsx"
@@ -145,6 +146,7 @@ const EndpointPage = () => {
                 ...(permits(session, "deploy")
                   ? [
                     { name: "Releases", content: <Releases endpoint={endpoint} /> },
+                    { name: "Builds", content: <Builds endpoint={endpoint} /> },
                     { name: "Settings", content: <SettingsTab endpoint={endpoint} /> }
                   ]
                   : []),

@@ -1,0 +1,247 @@
+/**
+ * The builds of an endpoint from its Git repository: what was built and released, each log as it is written, and buttons that start, cancel and
+ * deploy builds.
+ */
+import { type Build, hasEnded } from "@stint/contract/Build"
+import { useQuery, useQueryClient } from "@tanstack/react-query"
+import { useCallback, useEffect, useRef, useState } from "react"
+import * as Api from "../api/Api.ts"
+import { clockTime, duration } from "../format/Format.ts"
+import type { Tone } from "../jobs/JobStates.ts"
+import { useNow } from "../live/Clock.ts"
+import { usePoll } from "../live/Connection.ts"
+import { Confirm } from "../ui/Confirm.tsx"
+import { Loaded } from "../ui/Loaded.tsx"
+import { Badge } from "../ui/Status.tsx"
+import { Code, Time } from "../ui/Text.tsx"
+import { useBuildLog } from "./useBuildLog.ts"
+
+const STATES: Readonly<Record<Build["state"], readonly [Tone, string]>> = {
+  queued: ["waiting", "Queued"],
+  running: ["running", "Building"],
+  succeeded: ["done", "Succeeded"],
+  failed: ["failed", "Failed"],
+  cancelled: ["ended", "Cancelled"]
+}
+
+/** The log of one build. While its last line is visible, new lines scroll into view. */
+const BuildLog = ({ build: { endpoint, number }, onEnd }: { readonly build: Build; readonly onEnd: () => void }) => {
+  const { dropped, hasEnded, isRefused, lines } = useBuildLog(endpoint, number, onEnd)
+  const box = useRef<HTMLDivElement>(null)
+  const isAtEnd = useRef(true)
+  useEffect(() => {
+    const element = box.current
+    if (element !== null && isAtEnd.current) element.scrollTop = element.scrollHeight
+  }, [lines.length])
+  if (isRefused) return <p className="problem" role="alert">The platform no longer has this log.</p>
+  return (
+    <>
+      {dropped === 0 ? null : <p className="muted">{dropped} older lines are not shown: stint builds logs {endpoint} {number}</p>}
+      <div
+        ref={box}
+        className="log"
+        tabIndex={0}
+        role="log"
+        aria-label={`Log of build ${number}`}
+        onScroll={({ currentTarget: { clientHeight, scrollHeight, scrollTop } }) => {
+          isAtEnd.current = scrollHeight - scrollTop - clientHeight < 20
+        }}
+      >
+        {lines.map((line) => (
+          <div key={line.number} className="log-line build-line">
+            <span className="log-time">{clockTime(line.time)}</span>
+            <span className="log-text">{line.text}</span>
+          </div>
+        ))}
+      </div>
+      {hasEnded && lines.length === 0 ? <p className="empty">The build printed nothing.</p> : null}
+    </>
+  )
+}
+
+const Row = ({ build, canDeploy, isOpen, now, onChange, onToggle }: {
+  readonly build: Build
+  /** Whether its image may be deployed again. */
+  readonly canDeploy: boolean
+  readonly isOpen: boolean
+  readonly now: number
+  readonly onChange: () => void
+  readonly onToggle: () => void
+}) => {
+  const {
+    commit,
+    createdAt,
+    createdBy,
+    endedAt,
+    endpoint,
+    message,
+    number,
+    reason,
+    release,
+    settings,
+    startedAt,
+    state,
+    warnings
+  } = build
+  const [tone, word] = STATES[state]
+  return (
+    <tr>
+      <th scope="row" className="number">{number}</th>
+      <td>
+        <Badge tone={tone}>{word}</Badge>
+        {reason === undefined ? null : <p className="reason">{reason}</p>}
+        {warnings.map((warning) => <p key={warning} className="muted advice">{warning}</p>)}
+      </td>
+      <td data-label="Commit" className="mono">
+        {settings.ref ?? "default branch"}
+        {commit === undefined ? null : <span className="muted below">{commit.slice(0, 8)}</span>}
+      </td>
+      <td data-label="Release">{release === undefined ? <span className="zero">none</span> : release}</td>
+      <td data-label="Why">
+        {message ?? <span className="zero">{build.trigger === "manual" ? "no message" : build.trigger}</span>}
+      </td>
+      <td data-label="By">{createdBy.replace(/^the key "(.*)"$/, "$1")}</td>
+      <td data-label="Started">
+        <Time at={createdAt} />
+        {startedAt === undefined
+          ? null
+          : (
+            <span className="muted">
+              {endedAt === undefined ? ", for" : ", took"} {duration(Math.max(0, (endedAt ?? now) - startedAt))}
+            </span>
+          )}
+      </td>
+      <td>
+        <div className="actions">
+          <button type="button" className="button" aria-expanded={isOpen} onClick={onToggle}>
+            {isOpen ? "Hide the log" : "Log"}
+          </button>
+          {hasEnded(build) ? null : (
+            <Confirm
+              label="Cancel"
+              name={`Cancel build ${number}`}
+              title={`Cancel build ${number} of ${endpoint}?`}
+              body="The build stops and releases nothing. The endpoint keeps its release."
+              verb="Cancel the build"
+              danger
+              action={() => Api.cancelBuild(endpoint, number)}
+              onDone={onChange}
+            />
+          )}
+          {canDeploy
+            ? (
+              <Confirm
+                label="Deploy"
+                name={`Deploy build ${number}`}
+                title={`Deploy the image of build ${number} to ${endpoint}?`}
+                body="The image runs with the current settings of the endpoint, as a new release."
+                verb="Deploy"
+                action={() => Api.deployBuild(endpoint, number)}
+                onDone={onChange}
+              />
+            )
+            : null}
+        </div>
+      </td>
+    </tr>
+  )
+}
+
+const Table = ({ builds, onChange }: { readonly builds: ReadonlyArray<Build>; readonly onChange: () => void }) => {
+  const now = useNow()
+  const [open, setOpen] = useState<number | undefined>(() => builds.find((build) => !hasEnded(build))?.number)
+  const newest = builds.find(({ state }) => state === "succeeded")
+  const shown = builds.find(({ number }) => number === open)
+  return (
+    <>
+      <table className="stacks">
+        <thead>
+          <tr>
+            <th scope="col" className="number">Build</th>
+            {["State", "Commit", "Release", "Why", "By", "Started"].map((name) => <th key={name} scope="col">{name}</th>)}
+            <th>
+              <span className="sr">Actions</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {builds.map((build) => (
+            <Row
+              key={build.number}
+              build={build}
+              canDeploy={build.state === "succeeded" && build !== newest}
+              isOpen={build.number === open}
+              now={now}
+              onChange={onChange}
+              onToggle={() => setOpen(build.number === open ? undefined : build.number)}
+            />
+          ))}
+        </tbody>
+      </table>
+      {shown === undefined ? null : (
+        <>
+          <h3>Log of build {shown.number}</h3>
+          <BuildLog key={shown.number} build={shown} onEnd={onChange} />
+        </>
+      )}
+    </>
+  )
+}
+
+/** The builds, newest first. */
+export const Builds = ({ endpoint }: { readonly endpoint: string }) => {
+  const client = useQueryClient()
+  const query = useQuery({
+    queryKey: ["builds", endpoint],
+    queryFn: ({ signal }) => Api.builds(endpoint, signal),
+    refetchInterval: usePoll(4_000)
+  })
+  const settings = useQuery({
+    queryKey: ["build-settings", endpoint],
+    queryFn: ({ signal }) => Api.buildSettings(endpoint, signal)
+  })
+  const refresh = useCallback(() => {
+    for (const key of ["builds", "releases", "settings"]) void client.invalidateQueries({ queryKey: [key, endpoint] })
+  }, [client, endpoint])
+  return (
+    <Loaded query={settings} rows={2}>
+      {(source) =>
+        source === null
+          ? (
+            <div className="empty">
+              <p>This endpoint is not built from a repository. This command names one:</p>
+              <Code label="the command">
+                {`stint builds settings ${endpoint} --repository https://git.example.com/team/${endpoint}.git`}
+              </Code>
+            </div>
+          )
+          : (
+            <>
+              <div className="heading">
+                <p className="mono breaks">{source.repository}{source.ref === undefined ? "" : ` at ${source.ref}`}</p>
+                <div className="actions">
+                  <Confirm
+                    label="Build"
+                    title={`Build ${endpoint} now?`}
+                    body={`The platform builds ${
+                      source.ref ?? "the default branch"
+                    } of ${source.repository}, and deploys the image${
+                      source.canary === undefined ? "" : ` as a canary for ${source.canary.percent} % of the jobs`
+                    }.`}
+                    verb="Start the build"
+                    action={() => Api.startBuild(endpoint)}
+                    onDone={refresh}
+                  />
+                </div>
+              </div>
+              <Loaded query={query} rows={4}>
+                {({ builds }) =>
+                  builds.length === 0
+                    ? <p className="empty">Nothing has been built yet.</p>
+                    : <Table builds={builds} onChange={refresh} />}
+              </Loaded>
+            </>
+          )}
+    </Loaded>
+  )
+}
