@@ -5,7 +5,7 @@
  * The library has no logs of pods, so the server keeps what the processes print. It ignores requests, limits, node selectors and security
  * contexts.
  */
-import { spawn } from "node:child_process"
+import { type ChildProcess, spawn } from "node:child_process"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { createServer, type ServerResponse } from "node:http"
 import type { AddressInfo } from "node:net"
@@ -99,6 +99,7 @@ export const startCluster = async () => {
   const cluster = new Cluster()
   const logs = new Map<string, PodLog>()
   const specs = new Map<string, PodObject>()
+  const children = new Set<ChildProcess>()
 
   class Scripted extends BaseImage {
     static readonly imageName = "scripted"
@@ -113,6 +114,7 @@ export const startCluster = async () => {
         env: Object.fromEntries(env.map(({ name, value }) => [name, value.replaceAll("$$", () => "$")])),
         stdio: ["ignore", "pipe", "ignore"]
       })
+      children.add(child)
       let open = ""
       child.stdout.setEncoding("utf8").on("data", (text: string) => {
         const lines = (open + text).split("\n")
@@ -121,6 +123,7 @@ export const startCluster = async () => {
       })
       const ended = new Promise<number>((done) =>
         child.once("close", (code, signal) => {
+          children.delete(child)
           log?.end()
           done(signal === null ? code ?? 0 : 128 + constants.signals[signal])
         })
@@ -211,6 +214,8 @@ export const startCluster = async () => {
       server.closeAllConnections()
       await new Promise((done) => server.close(done))
       await cluster.close()
+      // The library tells a container of one signal only, so a program that ignores SIGTERM would remain.
+      for (const child of children) child.kill("SIGKILL")
       rmSync(folder, { recursive: true, force: true })
     }
   }
