@@ -13,7 +13,7 @@ import { usePoll } from "../live/Connection.ts"
 import { Confirm } from "../ui/Confirm.tsx"
 import { Loaded } from "../ui/Loaded.tsx"
 import { Badge } from "../ui/Status.tsx"
-import { Code, Time } from "../ui/Text.tsx"
+import { Code, Reason, Time } from "../ui/Text.tsx"
 import { useBuildLog } from "./useBuildLog.ts"
 
 const STATES: Readonly<Record<Build["state"], readonly [Tone, string]>> = {
@@ -89,7 +89,7 @@ const Row = ({ build, canDeploy, isOpen, now, onChange, onToggle }: {
       <th scope="row" className="number">{number}</th>
       <td>
         <Badge tone={tone}>{word}</Badge>
-        {reason === undefined ? null : <p className="reason">{reason}</p>}
+        {reason === undefined ? null : <Reason>{reason}</Reason>}
         {warnings.map((warning) => <p key={warning} className="muted advice">{warning}</p>)}
       </td>
       <td data-label="Commit" className="mono">

@@ -9,7 +9,7 @@ import { usePoll } from "../live/Connection.ts"
 import { Confirm } from "../ui/Confirm.tsx"
 import { Loaded } from "../ui/Loaded.tsx"
 import { Badge } from "../ui/Status.tsx"
-import { Time } from "../ui/Text.tsx"
+import { Reason, Time } from "../ui/Text.tsx"
 import { fileLines, type ReleaseChanges, releaseChanges } from "./ReleaseChanges.ts"
 
 const STATES: Readonly<Record<string, readonly [Tone, string]>> = {
@@ -67,7 +67,7 @@ const Row = ({ before, canary, onChange, release }: {
       <th scope="row" className="number">{number}</th>
       <td>
         <Badge tone={tone}>{word}</Badge>
-        {reason === undefined ? null : <p className="reason">{reason}</p>}
+        {reason === undefined ? null : <Reason>{reason}</Reason>}
         {canary?.release === number && state === "canary" ? <CanaryFigures {...canary} /> : null}
       </td>
       <td data-label="Why">

@@ -17,7 +17,7 @@ import { useNow } from "../live/Clock.ts"
 import { Confirm } from "../ui/Confirm.tsx"
 import { Loaded } from "../ui/Loaded.tsx"
 import { Badge } from "../ui/Status.tsx"
-import { JsonView, Time } from "../ui/Text.tsx"
+import { JsonView, Reason, Time } from "../ui/Text.tsx"
 import { EventForm } from "./EventForm.tsx"
 import { jobOf, openWaits, outputOf, sourcesOf, stateOf, stepsOf, tookOf } from "./RunNodes.ts"
 
@@ -59,7 +59,7 @@ const Attempts = ({ steps }: { readonly steps: ReadonlyArray<RunStep> }) => {
                     </>
                   )
                   : duration(endedAt - startedAt)}
-                {error === undefined ? null : <p className="reason">{error}</p>}
+                {error === undefined ? null : <Reason>{error}</Reason>}
               </td>
               <td data-label="Job">
                 {job === undefined || endpoint === undefined

@@ -7,7 +7,7 @@ import { permits } from "../api/Permissions.ts"
 import { useSession } from "../api/useSession.ts"
 import { shortId } from "../format/Format.ts"
 import { Badge } from "../ui/Status.tsx"
-import { Time } from "../ui/Text.tsx"
+import { Reason, Time } from "../ui/Text.tsx"
 import { outcomeOf } from "./ScheduleWords.ts"
 
 /** The outcome, its time, and its job or the reason why there is none. */
@@ -38,7 +38,7 @@ export const Firing = ({ endpoint, firing }: { readonly endpoint: string; readon
           )
           : <span className="mono" title={firing.job}>{shortId(firing.job)}</span>}
       </span>
-      {firing.reason === undefined ? null : <p className="reason">{firing.reason}</p>}
+      {firing.reason === undefined ? null : <Reason>{firing.reason}</Reason>}
     </>
   )
 }

@@ -1,7 +1,7 @@
 /**
  * Times, ids and texts to copy.
  */
-import { useEffect, useRef, useState } from "react"
+import { type ReactNode, useEffect, useRef, useState } from "react"
 import { absolute, duration, relative, shortId } from "../format/Format.ts"
 import { useNow } from "../live/Clock.ts"
 
@@ -97,3 +97,6 @@ export const JsonView = ({ label, value }: { readonly value: unknown; readonly l
     </>
   )
 }
+
+/** Why something failed. A long reason scrolls, also with the keyboard. */
+export const Reason = ({ children }: { readonly children: ReactNode }) => <p className="reason" tabIndex={0}>{children}</p>

@@ -7,7 +7,7 @@ import { permits } from "../api/Permissions.ts"
 import { useSession } from "../api/useSession.ts"
 import { absolute, bytes, count, shortId } from "../format/Format.ts"
 import { WorkerStateBadge } from "../ui/Status.tsx"
-import { Id, Time } from "../ui/Text.tsx"
+import { Id, Reason, Time } from "../ui/Text.tsx"
 import { WorkerActions } from "./WorkerActions.tsx"
 import { type EndpointWorker, removable } from "./WorkerList.ts"
 
@@ -29,7 +29,7 @@ const Jobs = ({ endpoint, mayRead, worker: { jobs, reason, retryAt } }: {
       ? <span className="zero">none</span>
       : jobs.slice(0, SHOWN_JOBS).map((id) => <Job key={id} endpoint={endpoint} id={id} mayRead={mayRead} />)}
     {jobs.length > SHOWN_JOBS ? <span className="muted">{` and ${count(jobs.length - SHOWN_JOBS)} more`}</span> : null}
-    {reason === undefined ? null : <p className="reason">{reason}</p>}
+    {reason === undefined ? null : <Reason>{reason}</Reason>}
     {retryAt === undefined ? null : (
       <p className="muted">
         Next start <Time at={retryAt} />
