@@ -13,7 +13,7 @@
  */
 import { relative } from "node:path"
 import process from "node:process"
-import type { Reporter, TestModule } from "vitest/node"
+import type { Reporter, TestModule, TestSpecification } from "vitest/node"
 import { line, runChecks } from "./checks.ts"
 import { pairedTests } from "./paired-tests.ts"
 import { root } from "./workspace.ts"
@@ -77,20 +77,36 @@ const start = performance.now()
 const failedChecks = outside.failed
 try {
   // Loaded after the checks, because loading takes a while.
-  const { startVitest } = await import("vitest/node")
-  const run = async (files: Array<string>, options: { readonly oneByOne: boolean; readonly exclude?: Array<string> }) => {
+  const { BaseSequencer, startVitest } = await import("vitest/node")
+
+  /** Keeps the order of the list, so that the longest file does not run last and alone. Vitest would begin with the largest one. */
+  class PairedSequencer extends BaseSequencer {
+    override sort(files: Array<TestSpecification>): Promise<Array<TestSpecification>> {
+      const place = ({ moduleId }: TestSpecification) => pairedTests.indexOf(relative(root, moduleId))
+      return Promise.resolve(files.toSorted((one, other) => place(one) - place(other)))
+    }
+  }
+
+  interface RunOptions {
+    readonly oneByOne: boolean
+    readonly exclude?: Array<string>
+    readonly sequencer?: typeof BaseSequencer
+  }
+
+  const run = async (files: Array<string>, options: RunOptions): Promise<void> => {
     const vitest = await startVitest(files, {
       root,
       watch: false,
       reporters: ["minimal", counter],
       ...(options.oneByOne ? { maxWorkers: 1 } : {}),
       ...(options.exclude === undefined ? {} : { exclude: options.exclude }),
+      ...(options.sequencer === undefined ? {} : { sequence: { sequencer: options.sequencer } }),
       ...(isLong ? { passWithNoTests: false } : {})
     })
     await vitest.close()
   }
   if (isLong) {
-    await run([...pairedTests], { oneByOne: false })
+    await run([...pairedTests], { oneByOne: false, sequencer: PairedSequencer })
     await run([], { oneByOne: true, exclude: ["**/node_modules/**", ...pairedTests] })
   } else {
     await run([], { oneByOne: false })
