@@ -4,15 +4,17 @@
  */
 import { type Build, hasEnded } from "@stint/contract/Build"
 import { useQuery, useQueryClient } from "@tanstack/react-query"
-import { useCallback, useEffect, useRef, useState } from "react"
+import { useCallback, useState } from "react"
 import * as Api from "../api/Api.ts"
-import { clockTime, duration } from "../format/Format.ts"
+import { clockTime, duration, keyName } from "../format/Format.ts"
 import type { Tone } from "../jobs/JobStates.ts"
 import { useNow } from "../live/Clock.ts"
 import { usePoll } from "../live/Connection.ts"
 import { Confirm } from "../ui/Confirm.tsx"
 import { Loaded } from "../ui/Loaded.tsx"
+import { LogBox } from "../ui/LogBox.tsx"
 import { Badge } from "../ui/Status.tsx"
+import { ActionsHead } from "../ui/Table.tsx"
 import { Code, Reason, Time } from "../ui/Text.tsx"
 import { useBuildLog } from "./useBuildLog.ts"
 
@@ -24,36 +26,21 @@ const STATES: Readonly<Record<Build["state"], readonly [Tone, string]>> = {
   cancelled: ["ended", "Cancelled"]
 }
 
-/** The log of one build. While its last line is visible, new lines scroll into view. */
+/** The log of one build. */
 const BuildLog = ({ build: { endpoint, number }, onEnd }: { readonly build: Build; readonly onEnd: () => void }) => {
   const { dropped, hasEnded, isRefused, lines } = useBuildLog(endpoint, number, onEnd)
-  const box = useRef<HTMLDivElement>(null)
-  const isAtEnd = useRef(true)
-  useEffect(() => {
-    const element = box.current
-    if (element !== null && isAtEnd.current) element.scrollTop = element.scrollHeight
-  }, [lines.length])
   if (isRefused) return <p className="problem" role="alert">The platform no longer has this log.</p>
   return (
     <>
       {dropped === 0 ? null : <p className="muted">{dropped} older lines are not shown: stint builds logs {endpoint} {number}</p>}
-      <div
-        ref={box}
-        className="log"
-        tabIndex={0}
-        role="log"
-        aria-label={`Log of build ${number}`}
-        onScroll={({ currentTarget: { clientHeight, scrollHeight, scrollTop } }) => {
-          isAtEnd.current = scrollHeight - scrollTop - clientHeight < 20
-        }}
-      >
+      <LogBox count={lines.length} label={`Log of build ${number}`}>
         {lines.map((line) => (
           <div key={line.number} className="log-line build-line">
             <span className="log-time">{clockTime(line.time)}</span>
             <span className="log-text">{line.text}</span>
           </div>
         ))}
-      </div>
+      </LogBox>
       {hasEnded && lines.length === 0 ? <p className="empty">The build printed nothing.</p> : null}
     </>
   )
@@ -100,7 +87,7 @@ const Row = ({ build, canDeploy, isOpen, now, onChange, onToggle }: {
       <td data-label="Why">
         {message ?? <span className="zero">{build.trigger === "manual" ? "no message" : build.trigger}</span>}
       </td>
-      <td data-label="By">{createdBy.replace(/^the key "(.*)"$/, "$1")}</td>
+      <td data-label="By">{keyName(createdBy)}</td>
       <td data-label="Started">
         <Time at={createdAt} />
         {startedAt === undefined
@@ -155,15 +142,7 @@ const Table = ({ builds, onChange }: { readonly builds: ReadonlyArray<Build>; re
   return (
     <>
       <table className="stacks">
-        <thead>
-          <tr>
-            <th scope="col" className="number">Build</th>
-            {["State", "Commit", "Release", "Why", "By", "Started"].map((name) => <th key={name} scope="col">{name}</th>)}
-            <th>
-              <span className="sr">Actions</span>
-            </th>
-          </tr>
-        </thead>
+        <ActionsHead number="Build" names={["State", "Commit", "Release", "Why", "By", "Started"]} />
         <tbody>
           {builds.map((build) => (
             <Row

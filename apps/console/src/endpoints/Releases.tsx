@@ -4,11 +4,13 @@
 import type { CanaryStatus, Release } from "@stint/contract/Release"
 import { useQuery, useQueryClient } from "@tanstack/react-query"
 import * as Api from "../api/Api.ts"
+import { keyName } from "../format/Format.ts"
 import type { Tone } from "../jobs/JobStates.ts"
 import { usePoll } from "../live/Connection.ts"
 import { Confirm } from "../ui/Confirm.tsx"
 import { Loaded } from "../ui/Loaded.tsx"
 import { Badge } from "../ui/Status.tsx"
+import { ActionsHead } from "../ui/Table.tsx"
 import { Reason, Time } from "../ui/Text.tsx"
 import { fileLines, type ReleaseChanges, releaseChanges } from "./ReleaseChanges.ts"
 
@@ -76,7 +78,7 @@ const Row = ({ before, canary, onChange, release }: {
       <td data-label="Changes">
         <Changes release={release} before={before} />
       </td>
-      <td data-label="By">{createdBy.replace(/^the key "(.*)"$/, "$1")}</td>
+      <td data-label="By">{keyName(createdBy)}</td>
       <td data-label="Deployed">
         <Time at={createdAt} />
       </td>
@@ -135,15 +137,7 @@ export const Releases = ({ endpoint }: { readonly endpoint: string }) => {
       {({ canary, releases }) =>
         releases.length === 0 ? <p className="empty">Nothing has been deployed yet.</p> : (
           <table className="stacks">
-            <thead>
-              <tr>
-                <th scope="col" className="number">Release</th>
-                {["State", "Why", "Changes", "By", "Deployed"].map((name) => <th key={name} scope="col">{name}</th>)}
-                <th>
-                  <span className="sr">Actions</span>
-                </th>
-              </tr>
-            </thead>
+            <ActionsHead number="Release" names={["State", "Why", "Changes", "By", "Deployed"]} />
             <tbody>
               {releases.map((release, index) => (
                 <Row

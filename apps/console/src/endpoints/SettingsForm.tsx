@@ -13,6 +13,7 @@ import { type SubmitEvent, useMemo, useState } from "react"
 import * as Api from "../api/Api.ts"
 import { Choice, Text } from "../ui/Fields.tsx"
 import { Loaded, Problem } from "../ui/Loaded.tsx"
+import { SettingsTable } from "../ui/Table.tsx"
 import { previewedChanges, releaseChanges } from "./ReleaseChanges.ts"
 import { ChangeList } from "./Releases.tsx"
 import { settingRows } from "./Settings.ts"
@@ -178,16 +179,7 @@ export const SettingsTab = ({ endpoint }: { readonly endpoint: string }) => {
                   change it there too: the next deployment of the file would undo the change.
                 </p>
               )}
-              <table className="settings">
-                <tbody>
-                  {settingRows(settings).map(({ name, value }) => (
-                    <tr key={name}>
-                      <th scope="row">{name}</th>
-                      <td>{value}</td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
+              <SettingsTable rows={settingRows(settings).map(({ name, value }) => [name, value])} />
               <div className="actions">
                 <button type="button" className="button" onClick={() => setEdited(true)}>Change the settings</button>
               </div>

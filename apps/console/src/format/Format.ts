@@ -57,3 +57,6 @@ export const percent = (part: number, whole: number): string => {
 
 /** The start and the end of a long id: `0f8fad5b..950e`. */
 export const shortId = (id: string): string => id.length <= 16 ? id : `${id.slice(0, 8)}..${id.slice(-4)}`
+
+/** The name of a key: `ops` of `the key "ops"`, as the platform names the author of a change. */
+export const keyName = (author: string): string => author.replace(/^the key "(.*)"$/, "$1")

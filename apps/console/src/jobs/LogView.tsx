@@ -2,8 +2,9 @@
  * The log of a job, filtered by level and text. It follows new lines.
  */
 import type { JobLogLine } from "@stint/client"
-import { useEffect, useId, useRef, useState } from "react"
+import { useId, useState } from "react"
 import { clockTime } from "../format/Format.ts"
+import { LogBox } from "../ui/LogBox.tsx"
 
 const LEVELS = ["TRACE", "DEBUG", "INFO", "WARN", "ERROR"] as const
 
@@ -19,20 +20,14 @@ const filterLines = (lines: ReadonlyArray<JobLogLine>, level: string, text: stri
 /** The maximum number of lines that are drawn. The filter and `stint logs` find older lines. */
 const SHOWN = 1_000
 
-/** The lines. While the last line is visible, new lines scroll into view. */
+/** The lines. */
 export const LogView = ({ isLive, lines }: { readonly lines: ReadonlyArray<JobLogLine>; readonly isLive: boolean }) => {
   const [level, setLevel] = useState("TRACE")
   const [text, setText] = useState("")
   const levelField = useId()
   const textField = useId()
-  const box = useRef<HTMLDivElement>(null)
-  const isAtEnd = useRef(true)
   const found = filterLines(lines, level, text)
   const shown = found.slice(-SHOWN)
-  useEffect(() => {
-    const element = box.current
-    if (element !== null && isAtEnd.current) element.scrollTop = element.scrollHeight
-  }, [shown.length])
   return (
     <>
       <div className="filters">
@@ -54,16 +49,7 @@ export const LogView = ({ isLive, lines }: { readonly lines: ReadonlyArray<JobLo
           </p>
         )
         : (
-          <div
-            ref={box}
-            className="log"
-            tabIndex={0}
-            role="log"
-            aria-label="Log"
-            onScroll={({ currentTarget: { clientHeight, scrollHeight, scrollTop } }) => {
-              isAtEnd.current = scrollHeight - scrollTop - clientHeight < 20
-            }}
-          >
+          <LogBox count={shown.length} label="Log">
             {shown.map((line, index) => (
               <div key={line.number} className={`log-line level-${line.level}`}>
                 <span className="log-time">{clockTime(line.time)}</span>
@@ -72,7 +58,7 @@ export const LogView = ({ isLive, lines }: { readonly lines: ReadonlyArray<JobLo
                 <span className="log-text">{line.message}</span>
               </div>
             ))}
-          </div>
+          </LogBox>
         )}
       {found.length > shown.length ? <p className="muted">The newest {SHOWN} of {found.length} lines.</p> : null}
     </>

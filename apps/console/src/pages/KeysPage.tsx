@@ -8,6 +8,7 @@ import { useSession } from "../api/useSession.ts"
 import { Confirm } from "../ui/Confirm.tsx"
 import { Loaded } from "../ui/Loaded.tsx"
 import { Badge } from "../ui/Status.tsx"
+import { ActionsHead } from "../ui/Table.tsx"
 import { Code, Id, Time } from "../ui/Text.tsx"
 
 const TONES = { ACTIVE: "done", EXPIRED: "ended", REVOKED: "ended" } as const
@@ -63,16 +64,7 @@ const KeysPage = () => {
         {({ keys }) =>
           keys.length === 0 ? <p className="empty">No keys have been created yet.</p> : (
             <table className="stacks">
-              <thead>
-                <tr>
-                  {["Name", "State", "Scopes", "Endpoints", "Last used", "Expires", "Id"].map((name) => (
-                    <th key={name} scope="col">{name}</th>
-                  ))}
-                  <th>
-                    <span className="sr">Actions</span>
-                  </th>
-                </tr>
-              </thead>
+              <ActionsHead names={["Name", "State", "Scopes", "Endpoints", "Last used", "Expires", "Id"]} />
               <tbody>
                 {keys.map((item) => (
                   <Row

@@ -16,6 +16,7 @@ import { useZone, ZoneChoice } from "../schedules/ZoneChoice.tsx"
 import { Confirm } from "../ui/Confirm.tsx"
 import { Loaded, Loading } from "../ui/Loaded.tsx"
 import { Badge } from "../ui/Status.tsx"
+import { SettingsTable } from "../ui/Table.tsx"
 import { JsonView, Time } from "../ui/Text.tsx"
 
 const ScheduleForm = lazy(async () => ({ default: (await import("../schedules/ScheduleForm.tsx")).ScheduleForm }))
@@ -71,16 +72,7 @@ const View = ({ schedule, zone }: { readonly schedule: Schedule; readonly zone: 
       </section>
     </div>
     <h2>Settings</h2>
-    <table className="settings">
-      <tbody>
-        {settingsOf(schedule, zone).map(([name, value]) => (
-          <tr key={name}>
-            <th scope="row">{name}</th>
-            <td>{value}</td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+    <SettingsTable rows={settingsOf(schedule, zone)} />
     <h2>Input of each job</h2>
     <JsonView value={schedule.spec.input} label="the input" />
   </>

@@ -13,6 +13,7 @@ import { stateOf, whenText } from "../schedules/ScheduleWords.ts"
 import { useZone, ZoneChoice } from "../schedules/ZoneChoice.tsx"
 import { Loaded } from "../ui/Loaded.tsx"
 import { Badge } from "../ui/Status.tsx"
+import { ActionsHead } from "../ui/Table.tsx"
 import { Code, Time } from "../ui/Text.tsx"
 
 const Row = ({ schedule, zone }: { readonly schedule: Schedule; readonly zone: string }) => {
@@ -82,16 +83,7 @@ const SchedulesPage = () => {
             <>
               <ZoneChoice choice={choice} choose={choose} zones={all.map(({ spec }) => spec.timeZone)} />
               <table className="stacks">
-                <thead>
-                  <tr>
-                    {["Schedule", "State", "Endpoint", "When", "Next", "Last"].map((name) => (
-                      <th key={name} scope="col">{name}</th>
-                    ))}
-                    <th>
-                      <span className="sr">Actions</span>
-                    </th>
-                  </tr>
-                </thead>
+                <ActionsHead names={["Schedule", "State", "Endpoint", "When", "Next", "Last"]} />
                 <tbody>
                   {all.map((one) => <Row key={`${one.endpoint}/${one.name}`} schedule={one} zone={zoneOf(one.spec.timeZone)} />)}
                 </tbody>

@@ -6,6 +6,7 @@ import { Link, Outlet, useMatches, useNavigate } from "@tanstack/react-router"
 import { lazy, type SubmitEvent, Suspense, useEffect, useId, useRef, useState } from "react"
 import * as Api from "../api/Api.ts"
 import { SessionContext, useSessionQuery } from "../api/useSession.ts"
+import { keyName } from "../format/Format.ts"
 import { setPaused, useConnection } from "../live/Connection.ts"
 import { Loading, Problem } from "../ui/Loaded.tsx"
 import { Code } from "../ui/Text.tsx"
@@ -99,7 +100,7 @@ const Navigation = ({ onSearch, session }: { readonly session: Api.Session; read
     // The result, which is a promise in newer browsers, must not become the effect's clean-up function.
     nav.current?.querySelector(".active")?.scrollIntoView({ inline: "nearest", block: "nearest" })
   }, [path])
-  const name = session.name.replace(/^the key "(.*)"$/, "$1").replace("the platform's API key", "platform")
+  const name = keyName(session.name).replace("the platform's API key", "platform")
   return (
     <header className="top">
       <a className="skip" href="#content">Skip to the content</a>

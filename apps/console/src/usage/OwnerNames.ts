@@ -5,6 +5,7 @@ import { useQuery } from "@tanstack/react-query"
 import * as Api from "../api/Api.ts"
 import { permits } from "../api/Permissions.ts"
 import { useSession } from "../api/useSession.ts"
+import { keyName } from "../format/Format.ts"
 import type { Owner } from "./UsageSums.ts"
 
 /** The name of a key by its id. */
@@ -21,7 +22,7 @@ export const useKeyNames = (isNeeded: boolean): KeyNames => {
   })
   return new Map([
     ["platform", "the platform's key"],
-    ...(session.id === "platform" ? [] : [[session.id, session.name.replace(/^the key "(.*)"$/, "$1")] as const]),
+    ...(session.id === "platform" ? [] : [[session.id, keyName(session.name)] as const]),
     ...(data?.keys ?? []).map(({ id, name }) => [id, name] as const)
   ])
 }
