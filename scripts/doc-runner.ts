@@ -13,6 +13,9 @@ import { containsText, isText, jsonDifference, varyingOf } from "./doc-compare.t
 import { type Plan, planOf, type SettingName, type Step } from "./doc-plan.ts"
 import { type Background, DocShell } from "./doc-shell.ts"
 
+/** How long a program in the background may take until it is ready: `pnpm start` in a new clone builds the web console first. Milliseconds. */
+const READY_MILLIS = 240_000
+
 /** Where a page runs. */
 export interface Setting {
   readonly name: SettingName
@@ -27,7 +30,7 @@ export interface Setting {
   readonly commands: ReadonlyArray<readonly [RegExp, string]>
   /** The port to use for each port on the page. Default: free ports. */
   readonly ports?: ReadonlyMap<string, number>
-  /** How long a block may take. Default: 2 minutes. */
+  /** How long a block may take. Default: 4 minutes. */
   readonly blockMillis?: number
   /** Called with each command that has ended. */
   readonly record?: (command: Recorded) => void
@@ -177,8 +180,9 @@ class PageRun implements AsyncDisposable {
     const background = await this.#shell.start(code)
     this.#background = background
     this.#started = background
-    if (!await background.until((output) => this.#shown(output).includes(ready), 120_000)) {
-      throw new Failed(`The program did not print \`${ready}\`. Its output:\n${this.#shown(background.output())}`)
+    if (!await background.until((output) => this.#shown(output).includes(ready), READY_MILLIS)) {
+      const when = background.hasEnded() ? "before it ended" : `within ${READY_MILLIS / 1000} s`
+      throw new Failed(`The program did not print \`${ready}\` ${when}. Its output:\n${this.#shown(background.output())}`)
     }
   }
 

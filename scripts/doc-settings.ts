@@ -38,8 +38,15 @@ const run = (cwd: string, [program = "", ...args]: ReadonlyArray<string>, env?: 
 
 const path = (...folders: ReadonlyArray<string>) => [...folders, dirname(process.execPath), process.env["PATH"]].join(delimiter)
 
-/** The caches of this machine, so that a page's own home folder does not make npm and pnpm download everything again. */
+/** The age from which a version on the registry is installed. Milliseconds. */
+const RELEASE_AGE_MILLIS = 3 * 24 * 3_600_000
+
+/**
+ * The caches of this machine, so that a page's own home folder does not make npm and pnpm download everything again. npm ignores the versions
+ * of the last days: a registry can list a new version before it has the packages that it depends on. pnpm ignores them by default.
+ */
 const caches = (): NodeJS.ProcessEnv => ({
+  npm_config_before: new Date(Date.now() - RELEASE_AGE_MILLIS).toISOString(),
   npm_config_cache: run(root, ["npm", "config", "get", "cache"]),
   npm_config_prefer_offline: "true",
   npm_config_registry: run(root, ["npm", "config", "get", "registry"]),

@@ -20,6 +20,7 @@ export interface Ended {
 export interface Background {
   /** Its output so far. */
   readonly output: () => string
+  readonly hasEnded: () => boolean
   /** Resolves to true when the output satisfies the condition, or to false when the program ends first or the timeout elapses. */
   readonly until: (isReached: (output: string) => boolean, timeoutMillis: number) => Promise<boolean>
   /** Sends SIGINT to the program, as Ctrl-C does. */
@@ -93,7 +94,7 @@ export class DocShell implements AsyncDisposable {
   }
 
   /** Runs a block to its end. A block that exceeds the timeout ends the shell. */
-  async run(code: string, timeoutMillis = 120_000): Promise<Ended> {
+  async run(code: string, timeoutMillis = 240_000): Promise<Ended> {
     const { failed, file, key, output } = this.#write(code)
     const report = this.#report(key)
     this.#send(
@@ -130,6 +131,7 @@ export class DocShell implements AsyncDisposable {
     this.#groups.push(group)
     return {
       output: () => read(output),
+      hasEnded: () => hasEnded,
       until: (isReached, timeoutMillis) =>
         new Promise((resolve) => {
           const stop = AbortSignal.any([abort.signal, AbortSignal.timeout(timeoutMillis)])

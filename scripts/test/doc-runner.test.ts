@@ -162,7 +162,7 @@ describe("running a page", () => {
 
   it("reports a background program that ends without the text", async () => {
     const { problems } = await runLines("<!-- background: ready -->", ...sh("echo broken; exit 3"))
-    expect(problems).toEqual([expect.stringMatching(/did not print `ready`.*broken/s)])
+    expect(problems).toEqual([expect.stringMatching(/did not print `ready` before it ended.*broken/s)])
   })
 
   it("runs hidden commands, which do not count as blocks", async () => {

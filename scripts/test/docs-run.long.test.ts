@@ -35,7 +35,7 @@ describe.concurrent.each(["clone", "packages"] as const)("in the setting %s", (n
   }, 300_000)
   afterAll(() => setting[Symbol.dispose](), 300_000)
 
-  it.each(pages)("%s runs as shown", { concurrent: false, timeout: 300_000 }, async (page) => {
+  it.each(pages)("%s runs as shown", { concurrent: false, timeout: 600_000 }, async (page) => {
     const outcome = await runPage(page, readFileSync(join(root, page), "utf8"), setting.next())
     outcomes.push(outcome)
     expect(outcome.problems.join("\n\n")).toBe("")
