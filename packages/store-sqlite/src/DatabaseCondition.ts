@@ -225,6 +225,7 @@ export const make = (file: string, identity: FileIdentity, space: DiskSpace | un
     },
     close: () => {
       closed = true
+      identity.close()
     },
     update: () => {
       if (closed) return

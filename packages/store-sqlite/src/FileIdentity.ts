@@ -3,7 +3,7 @@
  *
  * SQLite continues to write to a file that no longer has a name, and reports success. Every transaction would be lost with the process. So
  * each transaction compares the files at their paths with the open ones: before BEGIN, and after COMMIT before the commands are
- * acknowledged. This takes four `stat` calls of 0.7 µs, compared with 100 to 200 µs for the commit.
+ * acknowledged. This takes four system calls, about 5 µs, compared with 100 to 200 µs for the commit.
  *
  * | change | detected by |
  * |---|---|
@@ -14,8 +14,19 @@
  *
  * A modification time alone is not proof: a network file system may set it late. It causes a check of the file's structure instead
  * ({@link IntegrityCheck}).
+ *
+ * **The WAL is rarely read with `stat`.** Since Linux 6.13, a file whose times were read gets a new, precise time with its next write, which goes through the
+ * file system's journal: a `stat` of the WAL makes the next commit 60 µs slower. So a transaction looks at the folder instead, whose
+ * modification time changes when a name in it does, and reads the WAL's last known byte:
+ *
+ * ```
+ *   before BEGIN    stat file, read one byte of the WAL             smaller than known: replaced
+ *   after COMMIT    stat file, stat folder --unchanged--> confirmed
+ *                                `--changed, changed just now, or not looked at the WAL for 100 ms--> stat the WAL
+ * ```
  */
-import { type Stats, statSync } from "node:fs"
+import { closeSync, constants, openSync, readSync, type Stats, statSync } from "node:fs"
+import { dirname } from "node:path"
 
 /** What happened to the file. */
 export type FileProblem = "missing" | "replaced"
@@ -26,25 +37,63 @@ export interface FileIdentity {
   readonly check: () => FileProblem | undefined
   /** After a commit. Undefined when the file and its WAL are in place; then it also records the file's size and modification time. */
   readonly checkCommitted: () => FileProblem | undefined
-  /** Whether the files use more space since the last commit than before it. */
+  /** Whether the files were found to use more space at the last commit. Detects growth within {@link LOOK_MILLIS}. */
   readonly hasGrown: () => boolean
   /** Whether the modification time has changed since the last commit. True once per change. */
   readonly wasTouched: () => boolean
+  readonly close: () => void
 }
+
+/** The maximum size of the WAL after a checkpoint, in bytes. Only a larger one may become smaller by itself (`journal_size_limit`). */
+export const WAL_LIMIT = 64 * 1024 * 1024
+
+/** The maximum time between two looks at the WAL at its path, while transactions commit. Milliseconds. */
+const LOOK_MILLIS = 100
+
+/** A time of modification that is not older than this may stay the same with another modification. Milliseconds. */
+const PRECISION_MILLIS = 20
 
 const stat = (path: string): Stats | undefined => statSync(path, { throwIfNoEntry: false })
 
+const isSame = (known: Stats | undefined, found: Stats): boolean => found.ino === known?.ino && found.dev === known.dev
+
 const compare = (known: Stats | undefined, found: Stats | undefined): FileProblem | undefined => {
   if (found === undefined) return "missing"
-  return found.ino !== known?.ino || found.dev !== known.dev ? "replaced" : undefined
+  return isSame(known, found) ? undefined : "replaced"
+}
+
+/** Opens a file so that reading does not change its time of access. Undefined if it cannot be opened so. */
+const openUntouched = (path: string): number | undefined => {
+  try {
+    return openSync(path, constants.O_RDONLY | constants.O_NOATIME)
+  } catch {
+    return undefined
+  }
 }
 
 /** Records the open files. Called after the file has been opened and locked. */
 export const make = (file: string): FileIdentity => {
   const walFile = `${file}-wal`
+  const folder = dirname(file)
+  const byte = new Uint8Array(1)
+  let home = stat(folder)
   let main = stat(file)
   let wal = stat(walFile)
+  let reader = openUntouched(walFile)
   let grown = true
+  let lookedAt = -Infinity
+
+  /** Whether the WAL is smaller than it was. */
+  const isWalCut = (): boolean => {
+    const size = Math.min(wal?.size ?? 0, WAL_LIMIT)
+    if (size === 0) return false
+    if (reader !== undefined) return readSync(reader, byte, 0, 1, size - 1) === 0
+    return (stat(walFile)?.size ?? 0) < size
+  }
+
+  /** Whether no name in the folder has changed since the last look at the WAL. */
+  const isUntouched = (found: Stats): boolean =>
+    isSame(home, found) && found.mtimeMs === home?.mtimeMs && found.mtimeMs < Date.now() - PRECISION_MILLIS
 
   return {
     check: () => {
@@ -53,17 +102,33 @@ export const make = (file: string): FileIdentity => {
       if (problem !== undefined) return problem
       if ((found?.size ?? 0) < (main?.size ?? 0)) return "replaced"
       if (wal === undefined) return undefined
-      const foundWal = stat(walFile)
-      return compare(wal, foundWal) ?? ((foundWal?.size ?? 0) < wal.size ? "replaced" : undefined)
+      if (performance.now() - lookedAt > LOOK_MILLIS) {
+        const moved = compare(wal, stat(walFile))
+        if (moved !== undefined) return moved
+      }
+      return isWalCut() ? "replaced" : undefined
     },
     checkCommitted: () => {
       const found = stat(file)
-      const foundWal = stat(walFile)
-      const problem = compare(main, found) ?? compare(wal ?? foundWal, foundWal)
+      const problem = compare(main, found)
       if (problem !== undefined) return problem
-      grown = (found?.size ?? 0) > (main?.size ?? 0) || (foundWal?.size ?? 0) > (wal?.size ?? 0)
+      grown = (found?.size ?? 0) > (main?.size ?? 0)
+      const foundHome = stat(folder)
+      const now = performance.now()
+      if (foundHome === undefined || !isUntouched(foundHome) || now - lookedAt > LOOK_MILLIS) {
+        const foundWal = stat(walFile)
+        const walProblem = compare(wal ?? foundWal, foundWal)
+        if (walProblem !== undefined) {
+          lookedAt = -Infinity
+          return walProblem
+        }
+        if ((foundWal?.size ?? 0) > (wal?.size ?? 0)) grown = true
+        wal = foundWal
+        home = foundHome
+        lookedAt = now
+        reader ??= openUntouched(walFile)
+      }
       main = found
-      wal = foundWal
       return undefined
     },
     hasGrown: () => grown,
@@ -72,6 +137,10 @@ export const make = (file: string): FileIdentity => {
       if (found === undefined || main === undefined || found.mtimeMs === main.mtimeMs) return false
       main = found
       return true
+    },
+    close: () => {
+      if (reader !== undefined) closeSync(reader)
+      reader = undefined
     }
   }
 }
@@ -81,5 +150,6 @@ export const inMemory: FileIdentity = {
   check: () => undefined,
   checkCommitted: () => undefined,
   hasGrown: () => false,
-  wasTouched: () => false
+  wasTouched: () => false,
+  close: () => {}
 }

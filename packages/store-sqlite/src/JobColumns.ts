@@ -9,7 +9,7 @@ import {
   JobHead,
   JobInput,
   JobOutcome,
-  JobReport,
+  type JobReport,
   JobSummary,
   JobWebhook,
   RetryRule
@@ -70,8 +70,6 @@ const columns = {
   )
 }
 
-/** Rows of `HEAD` and `OUTCOME`, with names. */
-export const decodeReport = decoder(Schema.Struct({ ...JobReport.fields, ...columns }))
 const decodeSummary = decoder(Schema.Struct({ ...JobSummary.fields, ...columns, seq: Schema.Int }))
 /** The input of a job and its `OUTCOME`. */
 export const decodePayload = decoder(Schema.Struct({ ...JobInput.fields, ...JobOutcome.fields }))
@@ -100,6 +98,7 @@ export const decodeSeq = Schema.decodeUnknownSync(Schema.Int)
 export const decodeFingerprint = Schema.decodeUnknownSync(Schema.String)
 
 SchemaJITCompiler.enable(JobHead.ast)
+SchemaJITCompiler.enable(JobOutcome.ast)
 const decodeHead = Schema.decodeUnknownSync(JobHead)
 
 /** The values of a row, in the order of `HEAD` and of the columns after it. */
@@ -186,6 +185,19 @@ export const toRow = (row: unknown): Row => {
     return { seq: decodeSeq(seq), head }
   } catch (cause) {
     throw undecodable(`job ${String(id)}`, cause)
+  }
+}
+
+const decodeOutcome = Schema.decodeUnknownSync(JobOutcome)
+
+/** Decodes a job from an array in the order of `HEAD` and `OUTCOME`. A caller that waits for a job reads one. */
+export const toReport = (row: unknown): JobReport => {
+  const { head } = toRow(row)
+  const [progress, output, error, lastError] = valuesOf(row).slice(-4)
+  try {
+    return { ...head, ...decodeOutcome({ progress, output, error, lastError }) }
+  } catch (cause) {
+    throw undecodable(`job ${head.id}`, cause)
   }
 }
 

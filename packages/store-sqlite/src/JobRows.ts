@@ -21,7 +21,6 @@ import {
   decodeCursor,
   decodeFingerprint,
   decodePayload,
-  decodeReport,
   decodeSeq,
   decodeTagged,
   decodeTime,
@@ -29,6 +28,7 @@ import {
   HEAD,
   OUTCOME,
   type Row,
+  toReport,
   toRow,
   toSummary,
   valuesOf
@@ -132,7 +132,7 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
   }
 
   const find = heads(`SELECT ${HEAD} FROM jobs WHERE id = ?`)
-  const report = db.statement(`SELECT ${HEAD}, ${OUTCOME} FROM jobs LEFT JOIN outcomes USING (seq) WHERE id = ?`)
+  const report = heads(`SELECT ${HEAD}, ${OUTCOME} FROM jobs LEFT JOIN outcomes USING (seq) WHERE id = ?`)
   const payload = db.statement(
     `SELECT input, s3_config AS s3Config, traceparent, tracestate, ${OUTCOME} FROM inputs LEFT JOIN outcomes USING (seq) WHERE inputs.seq = ?`
   )
@@ -315,7 +315,7 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
     },
     report: (endpoint, id) => {
       const found = report.get(id)
-      const job = found === undefined ? undefined : decodeReport(found)
+      const job = found === undefined ? undefined : toReport(found)
       return job?.endpoint === endpoint ? job : undefined
     },
     payload: (seq) => decodePayload(payload.get(seq)),

@@ -165,7 +165,7 @@ const prepare = (db: DatabaseSync, file: string, durability: "D2" | "D1"): Migra
   // Cache up to 64 MiB of pages, so that the frequently used pages of a large file stay in memory.
   db.exec("PRAGMA cache_size = -65536")
   // Lets the next checkpoint shrink a WAL that has grown under load.
-  db.exec("PRAGMA journal_size_limit = 67108864")
+  db.exec(`PRAGMA journal_size_limit = ${FileIdentity.WAL_LIMIT}`)
   db.exec("PRAGMA temp_store = MEMORY")
   // Acquires the write lock as well.
   db.exec("BEGIN IMMEDIATE; COMMIT")

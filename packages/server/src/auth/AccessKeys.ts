@@ -116,6 +116,29 @@ const LEASE_TOKEN = /^(\d{1,9})\.[A-Za-z0-9_-]{22}$/
  */
 const CACHED_KEYS = 10_000
 
+/** Like {@link CACHED_KEYS}, for lease tokens: the result of a short job then takes no second derivation. A token takes about 250 bytes. */
+const CACHED_TOKENS = 1_000
+
+/**
+ * Caches the results of a function: of at least the last `size` texts, and at most twice as many. There are two maps, so that a full cache does not
+ * forget the texts in use.
+ */
+const memoize = <A>(size: number, compute: (text: string) => A): (text: string) => A => {
+  let recent = new Map<string, A>()
+  let earlier = new Map<string, A>()
+  return (text) => {
+    const known = recent.get(text)
+    if (known !== undefined) return known
+    const result = earlier.get(text) ?? compute(text)
+    if (recent.size >= size) {
+      earlier = recent
+      recent = new Map()
+    }
+    recent.set(text, result)
+    return result
+  }
+}
+
 /** The bytes of a text, for the cache. `Buffer.from` would return a slice of a pool, which would keep all 64 KiB of the pool in memory. */
 const ownBytes = (text: string): Buffer => {
   const bytes = Buffer.alloc(Buffer.byteLength(text))
@@ -139,12 +162,13 @@ export const layer = ({ adminDigest, workerSecret }: PlatformSecrets): Layer.Lay
       const clock = yield* Clock.Clock
       const scope = yield* Effect.scope
       const derive = (text: string) => createHmac("sha256", Redacted.value(workerSecret)).update(text).digest("base64url")
-      const workerKeyOf = (endpoint: string, worker: string | undefined) =>
-        WORKER_PREFIX + derive(worker === undefined ? `worker:${endpoint}` : `worker:${endpoint}\n${worker}`)
+      const workerText = (endpoint: string, worker: string | undefined) =>
+        worker === undefined ? `worker:${endpoint}` : `worker:${endpoint}\n${worker}`
 
+      const leaseMac = memoize(CACHED_TOKENS, (text) => derive(text).slice(0, LEASE_MAC_LENGTH))
       // No other derived text begins with `lease:`, and only the last part can contain a newline.
       const leaseToken = ({ attempt, endpoint, job, worker }: Take) =>
-        `${attempt}.${derive(`lease:${endpoint}\n${attempt}\n${job.length}\n${job}\n${worker}`).slice(0, LEASE_MAC_LENGTH)}`
+        `${attempt}.${leaseMac(`lease:${endpoint}\n${attempt}\n${job.length}\n${job}\n${worker}`)}`
 
       /** The platform's key, once a request has presented it. */
       let presented: { readonly digest: Buffer; readonly text: Buffer } | undefined
@@ -156,21 +180,8 @@ export const layer = ({ adminDigest, workerSecret }: PlatformSecrets): Layer.Lay
         return true
       }
 
-      let derived = new Map<string, Buffer>()
-      /** The older keys. There are two maps, so that a full cache does not evict the keys in use. */
-      let earlier = new Map<string, Buffer>()
-      const workerBytes = (endpoint: string, worker?: string): Buffer => {
-        const name = worker === undefined ? endpoint : `${endpoint}\n${worker}`
-        const known = derived.get(name)
-        if (known !== undefined) return known
-        const bytes = earlier.get(name) ?? ownBytes(workerKeyOf(endpoint, worker))
-        if (derived.size >= CACHED_KEYS) {
-          earlier = derived
-          derived = new Map()
-        }
-        derived.set(name, bytes)
-        return bytes
-      }
+      const workerBytesOf = memoize(CACHED_KEYS, (text) => ownBytes(WORKER_PREFIX + derive(text)))
+      const workerBytes = (endpoint: string, worker?: string): Buffer => workerBytesOf(workerText(endpoint, worker))
 
       const lastUsedWrites = new Map<KeyId, number>()
       const recordUse = (id: KeyId, now: number) =>
@@ -208,7 +219,7 @@ export const layer = ({ adminDigest, workerSecret }: PlatformSecrets): Layer.Lay
           return isSame(bytes, workerBytes(endpoint, worker)) ? "worker" : undefined
         },
         hasWorkerKeyPrefix: (key) => Redacted.value(key).startsWith(WORKER_PREFIX),
-        workerKey: (endpoint, worker) => Redacted.make(workerKeyOf(endpoint, worker)),
+        workerKey: (endpoint, worker) => Redacted.make(WORKER_PREFIX + derive(workerText(endpoint, worker))),
         leaseToken,
         attemptOfLeaseToken: (token, take) => {
           const attempt = Number(LEASE_TOKEN.exec(token)?.[1])
