@@ -54,6 +54,7 @@ import { runCallers } from "./runs/RunSuite.ts"
 import * as ServerTest from "./ServerTest.ts"
 import { chunks } from "./workers/ChunkSuite.ts"
 import { jobDone } from "./workers/JobDoneSuite.ts"
+import { handlerSchemas } from "./workers/HandlerSchemaSuite.ts"
 import { jobTakes } from "./workers/JobTakeSuite.ts"
 import { runJournals } from "./workers/RunJournalSuite.ts"
 import { workerIdentity } from "./workers/WorkerIdentitySuite.ts"
@@ -92,6 +93,7 @@ export const suite = <E>(
     describe("job-done and ping", () => jobDone(it))
     describe("chunks", () => chunks(it))
     describe("run-journal", () => runJournals(it))
+    describe("schemas of handlers", () => handlerSchemas(it))
     describe("runs", () => runCallers(it))
     describe("worker identity", () => workerIdentity(it))
     describe("authorization", () => authorization(it))

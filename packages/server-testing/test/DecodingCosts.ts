@@ -6,6 +6,7 @@ import { head, isWhole, statusOf } from "../src/RawSocket.ts"
 import { ADMIN_KEY, layer, ServerTest } from "../src/ServerTest.ts"
 import { expectJson } from "../src/WireClient.ts"
 import { BODY_OPERATIONS, type BodyOperation, BOMBS, type Path } from "./HostileBodies.ts"
+import { isWorkerPath } from "./WorkerPaths.ts"
 
 /**
  * Nanoseconds per byte. A scan takes 5 to 20. Collecting all errors took 900, and `JSON.parse` takes up to 150 for nested arrays. A body of
@@ -68,8 +69,7 @@ export const meter = Effect.gen(function*() {
     server.call("/api/v1/keys", { json: { name: "rack", scopes: ["agent"], endpoints: "all" } }),
     expectJson(201, NewKey)
   )
-  const keyFor = (template: string) =>
-    /\/(?:job-|ping|run-journal)/.test(template) ? worker.key : template.endsWith("/report") ? agentKey : ADMIN_KEY
+  const keyFor = (template: string) => isWorkerPath(template) ? worker.key : template.endsWith("/report") ? agentKey : ADMIN_KEY
   const texts = new Map<string, string>()
 
   const textOf = (bomb: string, size: number): string => {

@@ -20,6 +20,7 @@ import { layer as layerServer, layerMemory, ServerTest, type Stores } from "../s
 import { TestModels } from "../src/TestModels.ts"
 import { expectJson } from "../src/WireClient.ts"
 import { type Described, OPERATIONS } from "./OpenApiResponses.ts"
+import { isWorkerPath } from "./WorkerPaths.ts"
 
 const DAY = 86_400_000
 
@@ -124,7 +125,7 @@ const models = Layer.effect(
 )
 
 const surfaceOf = ({ template }: Described): "control" | "worker" | "jobs" =>
-  template.startsWith("/api/") ? "control" : /\/(?:job-|ping|run-journal)/.test(template) ? "worker" : "jobs"
+  template.startsWith("/api/") ? "control" : isWorkerPath(template) ? "worker" : "jobs"
 
 /** A valid body for operations that read a body. */
 const bodyOf = ({ method, template }: Described, endpoint: string): object | undefined => {
@@ -134,6 +135,7 @@ const bodyOf = ({ method, template }: Described, endpoint: string): object | und
   if (/\/batch(?:\/\{id\}\/requests)?$/.test(template)) return { requests: [] }
   if (/\/job-(?:done|stream)\//.test(template)) return { output: 1 }
   if (template.includes("/run-journal/")) return { runs: [] }
+  if (template.includes("/handler-schema/")) return { input: {}, output: {}, streams: false }
   if (template === "/api/v1/endpoints") return { id: "made-in-an-outage", source: { type: "external" } }
   if (template === "/api/v1/endpoints/{endpoint}") return { id: endpoint, source: { type: "external" } }
   if (template.endsWith("/build-settings")) return { repository: "https://git.example.com/team/words.git" }

@@ -28,6 +28,7 @@ import { expectJson, make as makeClient } from "../src/WireClient.ts"
 import { BODY_OPERATIONS, BOMBS } from "./HostileBodies.ts"
 import { OPERATIONS } from "./OpenApiResponses.ts"
 import { mutate, recorder } from "./RecordedRequests.ts"
+import { isWorkerPath } from "./WorkerPaths.ts"
 
 /** How long each of the two generators runs. */
 const MILLIS = (SeededRandom.chaosMinutes() ?? 1 / 3) * 30_000
@@ -210,7 +211,7 @@ type Ids = Readonly<Record<string, string>>
 
 /** The key that an operation accepts. */
 const rightKey = (template: string, { agent, worker }: { readonly worker: string; readonly agent: string }): string =>
-  /\/(?:job-|ping|run-journal)/.test(template)
+  isWorkerPath(template)
     ? worker
     : /\/agents\/\{agent\}\/(?:report|changes|code)/.test(template)
     ? agent

@@ -489,8 +489,16 @@ CREATE INDEX ended_due ON stint.ended (due_at, seq) WHERE batch IS NULL;
 CREATE INDEX ended_due_keyed ON stint.ended (due_at) WHERE batch IS NULL AND concurrency_key IS NOT NULL;
 `
 
+/** What the handlers of endpoints take and return. */
+const v11 = `
+CREATE TABLE stint.handler_schemas (
+  endpoint text COLLATE "C" PRIMARY KEY,
+  body text NOT NULL
+);
+`
+
 /** The steps, in order. Only append: `test/Migrations.test.ts` pins each released step by its hash. */
-export const steps: ReadonlyArray<string> = [v1, v2, v3, v4, v5, v6, v7, usage, v9, v10]
+export const steps: ReadonlyArray<string> = [v1, v2, v3, v4, v5, v6, v7, usage, v9, v10, v11]
 
 /** The version of the tables of this program. */
 export const LATEST = steps.length

@@ -8,6 +8,7 @@
  * same advisory lock, so no job can be inserted between the check for unfinished jobs and the removal.
  */
 import { Endpoint } from "@stint/contract/Endpoint"
+import { EndpointSchema } from "@stint/contract/HandlerSchema"
 import { EndpointStore, type RemoveResult } from "@stint/store/EndpointStore"
 import * as OutageLog from "@stint/store/OutageLog"
 import { ReleaseStore } from "@stint/store/ReleaseStore"
@@ -35,6 +36,10 @@ const MAX_UNKNOWN = 1_000
 const Body = Schema.fromJsonString(Endpoint)
 const decodeRow = Schema.decodeUnknownSync(Schema.Tuple([Body]))
 const encodeBody = Schema.encodeSync(Body)
+
+const SchemaBody = Schema.fromJsonString(EndpointSchema)
+const decodeSchemaRow = Schema.decodeUnknownSync(Schema.Tuple([SchemaBody]))
+const encodeSchema = Schema.encodeSync(SchemaBody)
 
 const readEndpoint = async (query: Query, id: string): Promise<Endpoint | undefined> => {
   const [row] = await query(`SELECT body FROM stint.endpoints WHERE id = $1`, [id])
@@ -137,6 +142,7 @@ const make = Effect.gen(function*() {
         await Promise.all([
           query(`DELETE FROM stint.endpoints WHERE id = $1`, [id]),
           releases.removeAll(query, id),
+          query(`DELETE FROM stint.handler_schemas WHERE endpoint = $1`, [id]),
           ErrorGroupWrites.removeAll(query, id),
           query(`INSERT INTO stint.removed_endpoints (id) VALUES ($1) ON CONFLICT DO NOTHING`, [id])
         ])
@@ -150,7 +156,22 @@ const make = Effect.gen(function*() {
           })
         ),
         Effect.uninterruptible
-      )
+      ),
+    schema: (id) =>
+      db.read("read schema", async (query) => {
+        const [row] = await query(`SELECT body FROM stint.handler_schemas WHERE endpoint = $1`, [id])
+        return row === undefined ? undefined : decodeSchemaRow(row)[0]
+      }),
+    putSchema: (id, schema) =>
+      db.write("put schema", async (query) => {
+        // A removal takes the same lock, so that no schema remains.
+        await lock(query, id)
+        await query(
+          `INSERT INTO stint.handler_schemas (endpoint, body) SELECT id, $2 FROM stint.endpoints WHERE id = $1
+           ON CONFLICT (endpoint) DO UPDATE SET body = excluded.body`,
+          [id, encodeSchema(schema)]
+        )
+      })
   })
   return Context.make(EndpointStore, service).pipe(Context.add(ReleaseStore, releases.service))
 })

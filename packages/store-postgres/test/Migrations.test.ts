@@ -13,7 +13,8 @@ const RELEASED = [
   "f98b38cabf3f37b4",
   "4ca8476308139dcf",
   "2c269f65302b7956",
-  "9f3805dfbfe57326"
+  "9f3805dfbfe57326",
+  "587d1f9b177a8d81"
 ]
 
 describe("migrations", () => {

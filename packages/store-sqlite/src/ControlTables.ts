@@ -13,6 +13,14 @@ CREATE TABLE releases (
 ) STRICT;
 `
 
+/** What the handlers of endpoints take and return. */
+export const handlerSchemas = `
+CREATE TABLE handler_schemas (
+  endpoint TEXT PRIMARY KEY,
+  body TEXT NOT NULL
+) STRICT;
+`
+
 /** Secrets, with encrypted values. */
 export const secrets = `
 CREATE TABLE secrets (

@@ -34,6 +34,7 @@
  *   runs      one row per run of a pipeline, beside its job; removed with the job
  *   run_entries, run_children, run_waits, run_events, definitions: the journals of runs, their child jobs, and what they wait for
  *   releases  one row per release of an endpoint, with its settings; removed with the endpoint
+ *   handler_schemas  what the handler of an endpoint takes and returns; removed with the endpoint
  *   bulk      one row per bulk operation, with its progress
  *   error_groups, removed_error_groups: the failures of endpoints by fingerprint; removed with the endpoint
  *   upgrades  which version of Stint wrote each version of the tables
@@ -45,7 +46,7 @@
  * A released step never changes. Changes are appended as new steps.
  */
 import type { DatabaseSync } from "node:sqlite"
-import { audit, builds, bulk, errorGroups, releases, schedules, secrets, usageHours } from "./ControlTables.ts"
+import { audit, builds, bulk, errorGroups, handlerSchemas, releases, schedules, secrets, usageHours } from "./ControlTables.ts"
 
 const v1 = `
 CREATE TABLE jobs (
@@ -466,7 +467,8 @@ export const steps: ReadonlyArray<string> = [
   schedules,
   bulk,
   usageHours,
-  errorGroups
+  errorGroups,
+  handlerSchemas
 ]
 
 /** The table version of this program. */

@@ -5,6 +5,7 @@
  * the check for unfinished jobs and the removal.
  */
 import { Endpoint } from "@stint/contract/Endpoint"
+import { EndpointSchema } from "@stint/contract/HandlerSchema"
 import { EndpointStore, type RemoveResult } from "@stint/store/EndpointStore"
 import { ReleaseStore } from "@stint/store/ReleaseStore"
 import type { StoreError } from "@stint/store/StoreError"
@@ -19,6 +20,10 @@ const Body = Schema.fromJsonString(Endpoint)
 const decodeRow = Schema.decodeUnknownSync(Schema.Struct({ body: Body }))
 const encodeBody = Schema.encodeSync(Body)
 
+const SchemaBody = Schema.fromJsonString(EndpointSchema)
+const decodeSchemaRow = Schema.decodeUnknownSync(Schema.Struct({ body: SchemaBody }))
+const encodeSchema = Schema.encodeSync(SchemaBody)
+
 const make = Effect.gen(function*() {
   const db = yield* SqliteDatabase
   const {
@@ -31,7 +36,10 @@ const make = Effect.gen(function*() {
     put,
     markRemoved,
     remove,
+    putSchema,
     removeErrors,
+    removeSchema,
+    schema,
     unmarkRemoved
   } = yield* db.read("open", () => ({
     endpoints: new Map<string, Endpoint>(
@@ -44,6 +52,9 @@ const make = Effect.gen(function*() {
     put: db.statement(`INSERT OR REPLACE INTO endpoints (id, body) VALUES (?, ?)`),
     remove: db.statement(`DELETE FROM endpoints WHERE id = ?`),
     removeErrors: db.statement(`DELETE FROM error_groups WHERE endpoint = ?`),
+    schema: db.statement(`SELECT body FROM handler_schemas WHERE endpoint = ?`),
+    putSchema: db.statement(`INSERT OR REPLACE INTO handler_schemas (endpoint, body) SELECT id, ? FROM endpoints WHERE id = ?`),
+    removeSchema: db.statement(`DELETE FROM handler_schemas WHERE endpoint = ?`),
     forgetRemovedErrors: db.statement(`DELETE FROM removed_error_groups WHERE endpoint = ?`),
     isKept: db.statement(`SELECT 1 FROM endpoints WHERE id = ?`),
     isBusy: db.statement(
@@ -114,6 +125,7 @@ const make = Effect.gen(function*() {
         if (isBusy.get(id) !== undefined || hasBatch.get(id) !== undefined) return "busy"
         remove.run(id)
         releases.removeAll(id)
+        removeSchema.run(id)
         removeErrors.run(id)
         forgetRemovedErrors.run(id)
         markRemoved.run(id)
@@ -125,7 +137,13 @@ const make = Effect.gen(function*() {
           })
         ),
         Effect.uninterruptible
-      )
+      ),
+    schema: (id) =>
+      db.read("read schema", () => {
+        const row = schema.get(id)
+        return row === undefined ? undefined : decodeSchemaRow(row).body
+      }),
+    putSchema: (id, reported) => db.write("put schema", () => void putSchema.run(encodeSchema(reported), id))
   })
   return Context.make(EndpointStore, service).pipe(Context.add(ReleaseStore, releases.service))
 })

@@ -146,7 +146,8 @@ const HASHES = [
   "86f502bdea292e8b",
   "0610a44dfec894e1",
   "52dc5f376088b853",
-  "e75aad42b1215269"
+  "e75aad42b1215269",
+  "4386b53327985dca"
 ]
 
 const schemas = new URL("fixtures/schemas/", import.meta.url)

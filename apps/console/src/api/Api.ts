@@ -10,6 +10,7 @@ import type { BulkAction, BulkOperation } from "@stint/contract/Bulk"
 import type { JobCount, SearchPage } from "@stint/contract/BulkApi"
 import type { Endpoint, EndpointSpec } from "@stint/contract/Endpoint"
 import type { ErrorGroup, ErrorGroupList } from "@stint/contract/ErrorGroup"
+import type { EndpointSchema } from "@stint/contract/HandlerSchema"
 import type { JobPage } from "@stint/contract/JobList"
 import type { ExplainedJob } from "@stint/contract/JobsApi"
 import type { EndpointDetail, Overview } from "@stint/contract/OverviewApi"
@@ -181,6 +182,16 @@ export const deployBuild = (endpoint: string, build: number) => call("POST", `${
 
 /** The log of a build as Server-Sent Events. */
 export const buildLogPath = (endpoint: string, build: number) => `${buildsPath(endpoint)}/${build}/log-events`
+
+/** What the handler of an endpoint takes and returns; null if no worker has reported it. */
+export const handlerSchema = async (endpoint: string, signal?: AbortSignal): Promise<EndpointSchema | null> => {
+  try {
+    return await read<EndpointSchema>(`/v2/${part(endpoint)}/schema`, signal)
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return null
+    throw error
+  }
+}
 
 /** The newest jobs of an endpoint. */
 export const jobs = (endpoint: string, limit: number, signal?: AbortSignal) =>

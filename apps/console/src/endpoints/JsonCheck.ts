@@ -19,3 +19,12 @@ export const checkJson = (text: string): CheckedJson => {
     return { isValid: false, reason: line === undefined ? reason : `Line ${line}: ${reason}` }
   }
 }
+
+/** The value of a text; undefined if it is not JSON. */
+export const parseJson = (text: string): { readonly value: unknown } | undefined => {
+  try {
+    return { value: JSON.parse(text) }
+  } catch {
+    return undefined
+  }
+}

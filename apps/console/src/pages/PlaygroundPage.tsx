@@ -4,13 +4,15 @@
 import type { Json } from "@stint/client"
 import { useMutation, useQuery } from "@tanstack/react-query"
 import { Link, useNavigate, useSearch } from "@tanstack/react-router"
-import { type KeyboardEvent, useCallback, useEffect, useId, useState } from "react"
+import { type KeyboardEvent, useCallback, useEffect, useId, useMemo, useState } from "react"
 import * as Api from "../api/Api.ts"
 import { jobsClient } from "../api/JobsClient.ts"
 import { permits } from "../api/Permissions.ts"
 import { useSession } from "../api/useSession.ts"
-import { checkJson } from "../endpoints/JsonCheck.ts"
+import { inputFields } from "../endpoints/InputSchema.ts"
+import { checkJson, parseJson } from "../endpoints/JsonCheck.ts"
 import { playgroundOf } from "../endpoints/PlaygroundSearch.ts"
+import { SchemaForm } from "../endpoints/SchemaForm.tsx"
 import { relative, shortId } from "../format/Format.ts"
 import { Chunks } from "../jobs/Chunks.tsx"
 import { ErrorView } from "../jobs/ErrorView.tsx"
@@ -122,6 +124,31 @@ const RecentInputs = ({ endpoint, from, onChoose }: {
   )
 }
 
+/** The form for the input, if a worker has reported the schema of the handler. */
+const InputForm = ({ endpoint, input, onChange }: {
+  readonly endpoint: string
+  readonly input: string
+  readonly onChange: (input: string) => void
+}) => {
+  const query = useQuery({
+    queryKey: ["schema", endpoint],
+    queryFn: ({ signal }) => Api.handlerSchema(endpoint, signal),
+    // A worker may report it at any time, for example after the first job.
+    refetchInterval: ({ state }) => state.data === null ? 5_000 : false
+  })
+  const fields = useMemo(() => query.data == null ? undefined : inputFields(query.data.input), [query.data])
+  if (query.error !== null) return <Problem error={query.error} onRetry={() => void query.refetch()} />
+  if (fields === undefined) return null
+  const parsed = parseJson(input)
+  return (
+    <section className="form" aria-label="Input as a form">
+      {parsed === undefined
+        ? <p className="notice">The form shows the input again when its JSON is valid.</p>
+        : <SchemaForm fields={fields} input={parsed.value} onChange={(value) => onChange(JSON.stringify(value, null, 2))} />}
+    </section>
+  )
+}
+
 const PlaygroundPage = () => {
   const { endpoint, from } = playgroundOf(useSearch({ strict: false }))
   const navigate = useNavigate()
@@ -187,6 +214,7 @@ const PlaygroundPage = () => {
                         replace: true
                       })}
                   />
+                  <InputForm key={chosen} endpoint={chosen} input={input} onChange={setInput} />
                   <label htmlFor={inputField}>Input</label>
                   {earlier.error === null ? null : <Problem error={earlier.error} onRetry={() => void earlier.refetch()} />}
                   <textarea

@@ -3,18 +3,20 @@
  */
 import { type ReactNode, useId } from "react"
 
-/** A field with its label, and with what is wrong with it. */
-export const Field = ({ children, label, problem }: {
+/** A field with its label, what it is for, and what is wrong with it. */
+export const Field = ({ children, hint, label, problem }: {
   readonly label: string
+  readonly hint?: string | undefined
   readonly problem?: string | undefined
-  /** Receives the ids of the field and of its problem. */
+  /** Receives the id of the field, and those of its hint and its problem. */
   readonly children: (id: string, describedBy: string) => ReactNode
 }) => {
   const id = useId()
   return (
     <div className="field">
       <label htmlFor={id}>{label}</label>
-      {children(id, `${id}-problem`)}
+      {children(id, hint === undefined ? `${id}-problem` : `${id}-hint ${id}-problem`)}
+      {hint === undefined ? null : <p id={`${id}-hint`} className="muted">{hint}</p>}
       <p id={`${id}-problem`} className="invalid">{problem}</p>
     </div>
   )

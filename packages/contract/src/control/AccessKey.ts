@@ -76,6 +76,7 @@ const jobScopes: { readonly [operation: string]: JobsScope } = {
   getBulk: "jobs:read",
   listErrors: "jobs:read",
   getError: "jobs:read",
+  schema: "jobs:submit",
   cancel: "jobs:manage",
   retry: "jobs:manage",
   purgeQueue: "jobs:manage",

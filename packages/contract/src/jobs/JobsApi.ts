@@ -13,6 +13,7 @@
  *   /v2/{endpoint}/retry/{id}     POST   with `?from=`, a run of a pipeline from that node on
  *   /v2/{endpoint}/purge-queue    POST
  *   /v2/{endpoint}/health         GET
+ *   /v2/{endpoint}/schema         GET    what the handler takes and returns
  * ```
  */
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
@@ -28,10 +29,12 @@ import {
   InsufficientStorage,
   InvalidRequest,
   JobNotFound,
+  SchemaNotFound,
   Unavailable
 } from "../Problem.ts"
 import { MAX_PATH } from "../workers/RunJournal.ts"
 import { Explanation } from "./Explanation.ts"
+import { EndpointSchema } from "./HandlerSchema.ts"
 import { Health } from "./Health.ts"
 import { Job, JobReceipt, Purged, RunRequest, StreamPage } from "./Job.ts"
 import { JobEvent, JobEventKinds } from "./JobEvents.ts"
@@ -284,6 +287,25 @@ export class JobsApi extends HttpApiGroup.make("jobs")
         200: {
           jobs: { completed: 12, failed: 1, inProgress: 2, inQueue: 5, retried: 0 },
           workers: { idle: 0, initializing: 1, ready: 0, running: 2, throttled: 0, unhealthy: 0 }
+        }
+      }
+    })),
+    HttpApiEndpoint.get("schema", "/:endpoint/schema", {
+      params: endpoint,
+      success: EndpointSchema,
+      error: [EndpointNotFound, SchemaNotFound, InvalidRequest, Unavailable]
+    }).annotateMerge(operationDocs({
+      summary: "Get the schema of the handler",
+      description:
+        "Returns what the handler takes and returns, as JSON Schemas. Workers whose handler has Schemas report it after their start. Returns 404 " +
+        "while none has reported one.",
+      responses: {
+        200: {
+          input: { type: "object", properties: { name: { type: "string" } }, required: ["name"] },
+          output: { type: "object", properties: { greeting: { type: "string" } }, required: ["greeting"] },
+          streams: false,
+          release: 3,
+          reportedAt: 1_790_000_000_000
         }
       }
     }))

@@ -11,6 +11,7 @@ import { WorkerAuthorization } from "../Authorization.ts"
 import { Audited } from "../control/Audit.ts"
 import { type ExtraParameter, operationDocs } from "../OpenApiOperation.ts"
 import { bodyErrors, Conflict, EndpointNotFound, InvalidRequest, JobNotFound, Unavailable } from "../Problem.ts"
+import { HandlerSchema } from "../jobs/HandlerSchema.ts"
 import { RunJournalRequest, RunJournalResponse } from "./RunJournal.ts"
 import { JobChunk, JobDone, JobsToStop, Ping, TakenJob } from "./WorkerProtocol.ts"
 
@@ -137,6 +138,22 @@ export class WorkerApi extends HttpApiGroup.make("workers")
           now: 1_790_000_000_000,
           runs: [{ run: taken.id, state: "running", n: 1, entries: [], phase: "doing", chunks: 0 }]
         }
+      }
+    })),
+    HttpApiEndpoint.post("handlerSchema", "/:endpoint/handler-schema/:worker", {
+      params: worker,
+      payload: HandlerSchema,
+      success: HttpApiSchema.Empty(200),
+      error: [EndpointNotFound, InvalidRequest, ...bodyErrors, Unavailable]
+    }).annotate(Audited, false).annotateMerge(operationDocs({
+      summary: "Report the schema of the handler",
+      description:
+        "Stores what the handler takes and returns, as JSON Schemas, for callers. Ignored from workers of a release that the endpoint does not run: " +
+        "an outdated one, or a canary. Bodies up to 64 KiB.",
+      request: {
+        input: { type: "object", properties: { name: { type: "string" } }, required: ["name"] },
+        output: { type: "object", properties: { greeting: { type: "string" } }, required: ["greeting"] },
+        streams: false
       }
     })),
     HttpApiEndpoint.get("jobStop", "/:endpoint/job-stop/:worker", {

@@ -93,7 +93,9 @@ export const authorization = (it: ServerIt): void => {
         ["GET", "job-stop/w"],
         ["GET", "ping/w"],
         ["POST", "ping/w"],
-        ["POST", "run-journal/w"]
+        ["POST", "run-journal/w"],
+        ["POST", "handler-schema/w"],
+        ["GET", "schema"]
       ]
       const calls = [
         ...operations.map(([method, operation]) => [method, `/v2/no-such-endpoint/${operation}`] as const),

@@ -39,6 +39,7 @@ const EXPECTED: Readonly<Record<string, "jobs:submit" | "jobs:read" | "jobs:mana
   "GET logs/:id": "jobs:read",
   "GET requests": "jobs:read",
   "GET health": "jobs:read",
+  "GET schema": "jobs:submit",
   "GET batch": "jobs:read",
   "GET batch/:id": "jobs:read",
   "GET batch/:id/requests": "jobs:read",

@@ -63,6 +63,8 @@ export const routes = (it: ServerIt): void => {
         [endpoint.path("job-stream/w/x"), "POST"],
         [endpoint.path("ping/w"), "GET, POST"],
         [endpoint.path("run-journal/w"), "POST"],
+        [endpoint.path("handler-schema/w"), "POST"],
+        [endpoint.path("schema"), "GET"],
         ["/api/v1/endpoints", "GET, POST"],
         [`/api/v1/endpoints/${endpoint.id}`, "GET, PUT, DELETE"],
         [`/api/v1/endpoints/${endpoint.id}/worker-env`, "GET"],

@@ -7,12 +7,14 @@ import { Api } from "@stint/contract/Api"
 import { CurrentEndpoint } from "@stint/contract/Authorization"
 import type { Endpoint } from "@stint/contract/Endpoint"
 import type { JsonText } from "@stint/contract/Json"
+import { problemMembers, SchemaNotFound } from "@stint/contract/Problem"
 import { Models } from "@stint/models/Models"
 import { decodeEventCursor } from "@stint/queue/JobEventCursor"
 import { JobQueue } from "@stint/queue/JobQueue"
 import { NodeUnknown, RunQueue } from "@stint/queue/RunQueue"
 import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import { Releases } from "@stint/releases/Releases"
+import { EndpointStore } from "@stint/store/EndpointStore"
 import { isParked } from "@stint/store/JobMachine"
 import type { JobHead } from "@stint/store/JobRecord"
 import * as Clock from "effect/Clock"
@@ -47,6 +49,7 @@ export const layer = HttpApiBuilder.group(
   "jobs",
   Effect.fnUntraced(function*(handlers) {
     const queue = yield* JobQueue
+    const endpoints = yield* EndpointStore
     const registry = yield* WorkerRegistry
     const releases = yield* Releases
     const models = yield* Models
@@ -199,6 +202,17 @@ export const layer = HttpApiBuilder.group(
         Effect.fnUntraced(function*() {
           const endpoint = yield* CurrentEndpoint
           return { removed: yield* mapStoreErrors(queue.purge(endpoint.id)), status: "completed" as const }
+        })
+      )
+      .handle(
+        "schema",
+        Effect.fnUntraced(function*() {
+          const { id } = yield* CurrentEndpoint
+          const schema = yield* mapStoreErrors(endpoints.schema(id))
+          return schema ?? (yield* new SchemaNotFound(problemMembers(
+            `No worker has reported the schema of the handler of endpoint "${id}".`,
+            "Workers report it after their start, if the handler has Schemas and Stint's SDK runs it. Submit a job to start one."
+          )))
         })
       )
       .handle(

@@ -25,6 +25,7 @@ export const layer = HttpApiBuilder.group(
       .handleRaw("jobTakeBatch", withIdentity(operations.takeBatch), { uninterruptible: true })
       .handleRaw("jobDone", withIdentity(operations.done))
       .handleRaw("jobStream", withIdentity(operations.chunk))
+      .handleRaw("handlerSchema", withIdentity(operations.handlerSchema))
       .handleRaw("runJournal", withIdentity(operations.journal))
       .handleRaw("jobStop", withIdentity(operations.stop), { uninterruptible: true })
       .handleRaw("ping", withIdentity(operations.ping))

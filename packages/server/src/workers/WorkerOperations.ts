@@ -6,6 +6,7 @@
  * `WorkerHandlers` for the `HttpApi`, `FastPath` for the fast path.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
+import { HandlerSchema, MAX_SCHEMA_BYTES } from "@stint/contract/HandlerSchema"
 import { JobId, MAX_WORKER_ID, WorkerId } from "@stint/contract/Ids"
 import { jsonNull } from "@stint/contract/Json"
 import { Conflict, InvalidRequest, type JobNotFound, problemMembers, type Unavailable } from "@stint/contract/Problem"
@@ -22,9 +23,12 @@ import {
 import { JobQueue, type LeaseHolder } from "@stint/queue/JobQueue"
 import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import { Secrets } from "@stint/secrets/Secrets"
+import { EndpointStore } from "@stint/store/EndpointStore"
 import type { JobRecord } from "@stint/store/JobRecord"
+import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Equal from "effect/Equal"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import * as Layer from "effect/Layer"
 import * as Predicate from "effect/Predicate"
@@ -80,6 +84,13 @@ const PING = { members: new Set(Object.keys(Ping.fields)) }
 const NO_PAYLOADS: ReadonlySet<string> = new Set()
 
 const decodePing = decoder(Ping, pingHint)
+
+const schemaHint =
+  "A handler's schema is a JSON object like {\"input\": {\"type\": \"object\"}, \"output\": {}, \"streams\": false}."
+
+const SCHEMA = { members: new Set(Object.keys(HandlerSchema.fields)) }
+
+const decodeSchema = decoder(HandlerSchema, schemaHint)
 
 const isJobId = Schema.is(JobId)
 
@@ -195,6 +206,7 @@ interface JobCall extends WorkerCall {
 const make = Effect.gen(function*() {
   const queue = yield* JobQueue
   const registry = yield* WorkerRegistry
+  const endpoints = yield* EndpointStore
   const keys = yield* AccessKeys
   const secrets = yield* Secrets
   const limits = yield* Limits
@@ -475,6 +487,28 @@ const make = Effect.gen(function*() {
     return yield* recordPing(endpoint, worker, ping, identity)
   })
 
+  const handlerSchema = Effect.fnUntraced(function*({ params, request }: WorkerCall) {
+    const endpoint = yield* findEndpoint(params.endpoint)
+    const worker = yield* workerOf(parseWorkerUrl(request.url))
+    const limit = Math.min(MAX_SCHEMA_BYTES, limits.chunkBytes)
+    const body = yield* readJson(request, limit, "Report a smaller schema, or none.", schemaHint, SCHEMA)
+    const { error, input, output, streams } = yield* decodeSchema(yield* valueOf(body, NO_PAYLOADS, schemaHint))
+    const release = registry.releaseOf(endpoint.id, worker)
+    if (release !== undefined && release !== endpoint.release) return accepted
+    const reported = {
+      input,
+      output,
+      ...(error === undefined ? {} : { error }),
+      streams,
+      ...(release === undefined ? {} : { release })
+    }
+    const known = yield* mapStoreErrors(endpoints.schema(endpoint.id))
+    if (known === undefined || !Equal.equals(known, { ...reported, reportedAt: known.reportedAt })) {
+      yield* mapStoreErrors(endpoints.putSchema(endpoint.id, { ...reported, reportedAt: yield* Clock.currentTimeMillis }))
+    }
+    return accepted
+  })
+
   /** Whether the worker may write to a run: the attempt that it holds, or why it may not. */
   const proofOf = (endpoint: Endpoint, worker: string, identity: WorkerIdentity): JournalOperation.Proof => (write) => {
     const holder = { endpoint: endpoint.id, worker, job: JobId.make(write.run) }
@@ -495,6 +529,7 @@ const make = Effect.gen(function*() {
 
   return {
     journal,
+    handlerSchema,
     /** Must run in an uninterruptible region. It can be interrupted only while it waits. */
     take: take(() => 1, renderOne),
     /** Must run in the same way as `take`. */

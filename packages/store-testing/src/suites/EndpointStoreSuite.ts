@@ -101,5 +101,44 @@ export const endpointStoreSuite = <E>(name: string, store: Layer.Layer<EndpointS
         assert.deepStrictEqual((yield* store.list).map((endpoint) => endpoint.id as string), ["b"])
       })
     )
+
+    rule(
+      "keeps the last schema of each handler unchanged",
+      Effect.gen(function*() {
+        const store = yield* EndpointStore
+        const [a, b] = [EndpointId.make("a"), EndpointId.make("b")]
+        for (const id of [a, b]) yield* store.put(Scenario.endpoint({ id }))
+        assert.strictEqual(yield* store.schema(a), undefined)
+        const title = "Zürich \u{1F680}\0\u2028\"'"
+        const input = { type: "object", properties: { [title]: { type: "string", title } }, required: [title] }
+        const first = { input, output: {}, streams: false, reportedAt: 1 }
+        const second = { input: {}, output: input, error: { enum: [null, 1, title] }, streams: true, release: 3, reportedAt: 2 }
+        yield* store.putSchema(a, first)
+        assert.deepStrictEqual(yield* store.schema(a), first)
+        assert.strictEqual(yield* store.schema(b), undefined)
+        yield* store.putSchema(b, first)
+        yield* store.putSchema(a, second)
+        assert.deepStrictEqual(yield* store.schema(a), second)
+        yield* store.put(Scenario.endpoint({ id: a, leaseMs: 5_000 }))
+        assert.deepStrictEqual(yield* store.schema(a), second)
+        assert.deepStrictEqual(yield* store.schema(b), first)
+      })
+    )
+
+    rule(
+      "removes the schema with its endpoint, and stores none for an endpoint that does not exist",
+      Effect.gen(function*() {
+        const store = yield* EndpointStore
+        const id = EndpointId.make("a")
+        const schema = { input: {}, output: {}, streams: false, reportedAt: 1 }
+        yield* store.put(Scenario.endpoint({ id }))
+        yield* store.putSchema(id, schema)
+        yield* store.remove(id)
+        assert.strictEqual(yield* store.schema(id), undefined)
+        yield* store.putSchema(id, schema)
+        yield* store.put(Scenario.endpoint({ id }))
+        assert.strictEqual(yield* store.schema(id), undefined)
+      })
+    )
   })
 }

@@ -2,6 +2,7 @@
  * The store of endpoints and their settings, in the same database as the jobs (docs/decisions/0002-endpoints-beside-jobs.md).
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
+import type { EndpointSchema } from "@stint/contract/HandlerSchema"
 import type { EndpointId } from "@stint/contract/Ids"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -30,6 +31,10 @@ export class EndpointStore extends Context.Service<EndpointStore, {
    * one atomic step. Draft batches are cancelled later. A removed endpoint rejects jobs until it is created again.
    */
   readonly remove: (id: EndpointId) => Effect.Effect<RemoveResult, StoreError>
+  /** The schema of the endpoint's handler; undefined if none has been reported. */
+  readonly schema: (id: EndpointId) => Effect.Effect<EndpointSchema | undefined, StoreError>
+  /** Replaces the schema of the handler. Does nothing if the endpoint does not exist. */
+  readonly putSchema: (id: EndpointId, schema: EndpointSchema) => Effect.Effect<void, StoreError>
 }>()("@stint/store/EndpointStore") {}
 
 /** Endpoints in memory, for the job store in memory. */
@@ -47,6 +52,7 @@ export const makeMemory = (
 ): Endpoints => {
   const endpoints = new Map<string, Endpoint>()
   const removed = new Set<string>()
+  const schemas = new Map<EndpointId, EndpointSchema>()
   const put = (endpoint: Endpoint) => {
     endpoints.set(endpoint.id, endpoint)
     removed.delete(endpoint.id)
@@ -70,10 +76,16 @@ export const makeMemory = (
           if (!endpoints.has(id)) return "missing"
           if (isBusy(id)) return "busy"
           endpoints.delete(id)
+          schemas.delete(id)
           releases.removeAll(id)
           onRemoved(id)
           removed.add(id)
           return "removed"
+        }),
+      schema: (id) => Effect.sync(() => schemas.get(id)),
+      putSchema: (id, schema) =>
+        Effect.sync(() => {
+          if (endpoints.has(id)) schemas.set(id, schema)
         })
     })
   }

@@ -110,6 +110,7 @@ export const TABLES: ReadonlyArray<StoredTable> = [
   table("endpoints", 1, { id: text, body: text }),
   table("removed_endpoints", 1, { id: text }),
   table("releases", 2, { endpoint: text, number: integer, code: text, body: text }),
+  table("handler_schemas", 1, { endpoint: text, body: text }),
   table("keys", 1, { id: text, body: text }),
   table("secrets", 1, { name: text, body: text }),
   table("webhook_secrets", 1, { endpoint: text, body: text }),

@@ -52,6 +52,17 @@ export interface Handler<
   readonly streams: boolean
 }
 
+/** The Schemas of a handler, and whether it streams. */
+export interface Schemas {
+  readonly input: Schema.Constraint
+  readonly output: Schema.Constraint
+  readonly error: Schema.Constraint
+  readonly streams: boolean
+}
+
+/** The Schemas of a handler; undefined if it has none. */
+export const schemasOf = (handler: Runnable<unknown> | Schemas): Schemas | undefined => "input" in handler ? handler : undefined
+
 /** The services that the runtime provides. */
 type Provided = CurrentJob | Scope.Scope
 

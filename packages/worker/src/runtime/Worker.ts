@@ -8,6 +8,7 @@
  *     TakeLoop                  takes jobs                       1  no more takes
  *     Drain                     waits for running jobs           2  running jobs are finished and delivered, exit ping
  *     StopMonitor, Heartbeat    polls stops, sends heartbeats    3
+ *     SchemaReport              reports the handler's schema
  *     UncaughtErrors            fails the jobs that caused them
  *     JobRunner, ResultDelivery runs, delivers                   4
  *   the handler's own layers                                     5
@@ -41,6 +42,7 @@ import * as LogLine from "./LogLine.ts"
 import * as MainModule from "./MainModule.ts"
 import * as ModelVariables from "./ModelVariables.ts"
 import * as Ready from "./Ready.ts"
+import * as SchemaReport from "./SchemaReport.ts"
 import * as Setup from "./Setup.ts"
 import * as Shutdown from "./Shutdown.ts"
 import * as StdioFlush from "./StdioFlush.ts"
@@ -76,7 +78,7 @@ const compose = <R, Middleware extends ReadonlyArray<JobMiddleware.Any>, Loaded,
       : { ...options, concurrency: handler.concurrency }
   ).pipe(
     Layer.provide(Drain.layer),
-    Layer.provide([StopMonitor.layer, Heartbeat.layer, UncaughtErrors.layer]),
+    Layer.provide([StopMonitor.layer, Heartbeat.layer, UncaughtErrors.layer, SchemaReport.layer(handler)]),
     Layer.provide(JobRunner.layer(handler, options.middleware, options)),
     Layer.provide([ResultDelivery.layer, Ready.layer]),
     Layer.provide(ModelVariables.layer),

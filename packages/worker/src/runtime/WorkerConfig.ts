@@ -97,6 +97,8 @@ export interface Platform {
   readonly stop: string | undefined
   /** Absent on platforms other than Stint: pipelines cannot run there. */
   readonly runJournal?: string
+  /** Absent on platforms other than Stint, which do not know the schemas of handlers. */
+  readonly handlerSchema?: string
   readonly done: JobAddress
   readonly stream: JobAddress
   readonly ping: PingConfig | undefined
@@ -224,7 +226,12 @@ const platformOf = Effect.fnUntraced(function*(env: Environment, workerId: strin
     take,
     takeBatch: named ? take.replace("/job-take/", "/job-take-batch/") : undefined,
     stop: named ? take.replace("/job-take/", "/job-stop/") : undefined,
-    ...(named && getJob.prefix === "PLATFORM_" ? { runJournal: take.replace("/job-take/", "/run-journal/") } : {}),
+    ...(named && getJob.prefix === "PLATFORM_"
+      ? {
+        runJournal: take.replace("/job-take/", "/run-journal/"),
+        handlerSchema: take.replace("/job-take/", "/handler-schema/")
+      }
+      : {}),
     done: yield* Effect.fromResult(jobAddress(postOutput, workerId)),
     stream: yield* Effect.fromResult(jobAddress(postStream, workerId)),
     ping: ping === undefined ? undefined : {

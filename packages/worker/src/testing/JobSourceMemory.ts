@@ -9,7 +9,7 @@ import type { ReceivedJob } from "../handlers/CurrentJob.ts"
 import { JobSource, JobSourceError, Refused, Unreachable } from "../transport/JobSource.ts"
 
 /** The kinds of calls. */
-export type CallKind = "take" | "done" | "chunk" | "progress" | "stops" | "ping"
+export type CallKind = "take" | "done" | "chunk" | "progress" | "stops" | "schema" | "ping"
 
 /** One call by the worker. */
 export interface RecordedCall {
@@ -66,6 +66,7 @@ const make = Effect.gen(function*() {
     deliverChunk: (job, body) => call("chunk", job.id, parse(body)),
     progress: (job, output) => call("progress", job.id, output),
     stopRequests: Effect.andThen(call("stops", ""), Effect.map(Queue.take(stops), (id) => [id])),
+    handlerSchema: (body) => call("schema", "", parse(body)),
     ping: (ping) => call("ping", ping.status ?? "", ping),
     streaming: true
   })

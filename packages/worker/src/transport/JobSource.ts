@@ -66,6 +66,8 @@ export class JobSource extends Context.Service<JobSource, {
    * has no journal.
    */
   readonly runJournal?: (body: string) => Effect.Effect<string, JobSourceError>
+  /** Reports the JSON text of a handler's schema (docs/spec/jobs-api.md#the-schema-of-a-handler). Absent: the platform does not know schemas. */
+  readonly handlerSchema?: (body: string) => Effect.Effect<void, JobSourceError>
   /** Sends a ping about the worker itself, such as its exit. Not used for the regular heartbeats. */
   readonly ping: (ping: Ping) => Effect.Effect<void, JobSourceError>
   /** False: the worker does not consume generators (local test mode without a flag). */

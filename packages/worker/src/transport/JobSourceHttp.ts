@@ -9,6 +9,7 @@
 import { LEASE_TOKEN_HEADER, TakenJob } from "@stint/contract/WorkerProtocol"
 import type { Ping } from "@stint/contract/WorkerProtocol"
 import * as Effect from "effect/Effect"
+import { flow } from "effect/Function"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
@@ -181,7 +182,8 @@ const make = Effect.fnUntraced(function*(platform: Platform, workerId: string) {
     if (!isSuccess(answer)) return yield* toJobSourceError(answer)
   })
 
-  const runJournal = (url: string) => (body: string) =>
+  /** Sends JSON and returns the text of the response. */
+  const send = (url: string) => (body: string) =>
     Effect.flatMap(
       call({ method: "POST", url, body, contentType: "application/json", idleTimeout: RESPONSE_TIMEOUT }),
       (answer) => isSuccess(answer) ? Effect.succeed(answer.text) : Effect.fail(toJobSourceError(answer))
@@ -202,7 +204,8 @@ const make = Effect.fnUntraced(function*(platform: Platform, workerId: string) {
         })
       }
     }),
-    ...(platform.runJournal === undefined ? {} : { runJournal: runJournal(platform.runJournal) }),
+    ...(platform.runJournal === undefined ? {} : { runJournal: send(platform.runJournal) }),
+    ...(platform.handlerSchema === undefined ? {} : { handlerSchema: flow(send(platform.handlerSchema), Effect.asVoid) }),
     stopRequests,
     ping,
     streaming: true

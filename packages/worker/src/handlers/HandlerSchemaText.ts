@@ -1,0 +1,27 @@
+/**
+ * Converts the Schemas of a handler to JSON Schemas. Loaded when they are reported, because nothing else needs the conversion.
+ */
+import { MAX_SCHEMA_BYTES } from "@stint/contract/HandlerSchema"
+import * as Schema from "effect/Schema"
+import * as SchemaAST from "effect/SchemaAST"
+import * as SchemaRepresentation from "effect/SchemaRepresentation"
+import type { Schemas } from "./Handler.ts"
+
+/** The JSON Schema of what a Schema reads and writes as JSON. Not `Schema.toJsonSchemaDocument`, which would become part of each worker's start. */
+const toJsonSchema = (schema: Schema.Constraint) => {
+  const representation = SchemaRepresentation.toRepresentation(Schema.toCodecJson(schema).ast)
+  const { definitions, schema: root } = SchemaRepresentation.toJsonSchemaDocument(representation)
+  return Object.keys(definitions).length === 0 ? root : { ...root, $defs: definitions }
+}
+
+/** The handler's schema as JSON text, as the platform stores it. Undefined if it is larger than the platform accepts. */
+export const schemaText = ({ error, input, output, streams }: Schemas): string | undefined => {
+  const schema = {
+    input: toJsonSchema(input),
+    output: toJsonSchema(output),
+    ...(SchemaAST.isNever(error.ast) ? {} : { error: toJsonSchema(error) }),
+    streams
+  }
+  const text = JSON.stringify(schema)
+  return Buffer.byteLength(text) <= MAX_SCHEMA_BYTES ? text : undefined
+}
