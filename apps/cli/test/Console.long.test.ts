@@ -8,6 +8,7 @@ import { gzipSync } from "node:zlib"
 import { beforeAll, beforeEach, describe, expect, it } from "vitest"
 import { buildConsole, ConsoleBrowser, program } from "./ConsoleBrowser.ts"
 import { followRun, populateRuns } from "./ConsolePipelines.ts"
+import { runFromForm } from "./ConsolePlayground.ts"
 import { manageSchedules, populateSchedules } from "./ConsoleSchedules.ts"
 import { changeSettings, decideCanaries } from "./ConsoleSettings.ts"
 import { strangerTasks } from "./ConsoleTasks.ts"
@@ -378,6 +379,8 @@ describe("the web console in a browser", () => {
     expect(body).toMatchObject({ maxAttempts: 5 })
     expect(browser.problems).toEqual([])
   }, 300_000)
+
+  it("runs a typed handler from the form of its Schema", runFromForm, 300_000)
 
   it("changes settings after a review of the differences, and refuses one that is out of date", changeSettings, 300_000)
 

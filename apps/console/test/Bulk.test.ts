@@ -3,7 +3,7 @@ import { EVERYTHING, NO_TERMS, parseSearch } from "@stint/contract/JobSearch"
 import { describe, expect, it } from "vitest"
 import { bulkSummary, progressShare, shownOperations } from "../src/jobs/BulkProgress.ts"
 import { drawnTerms, isScan, queryAt, undrawnText, withEndpoint, withinLast, withStatus } from "../src/jobs/JobFilter.ts"
-import { viewsOf, withView } from "../src/jobs/SavedViews.tsx"
+import { textsOf, withText } from "../src/ui/SavedTexts.tsx"
 
 const operation = (settings: Partial<BulkOperation> = {}): BulkOperation => ({
   id: "a",
@@ -94,10 +94,10 @@ describe("the filters", () => {
 
 describe("saved views", () => {
   it("replaces a view with the same name, and ignores anything that is not a view", () => {
-    const one = { name: "night", query: "tag:nightly" }
-    const two = { name: "night", query: "tag:nightly status:failed" }
-    expect(withView([one], two)).toEqual([two])
-    expect(viewsOf(JSON.stringify([one, 3, { name: 1 }]))).toEqual([one])
-    for (const text of [null, "{", "{}", "7"]) expect(viewsOf(text)).toEqual([])
+    const one = { name: "night", text: "tag:nightly" }
+    const two = { name: "night", text: "tag:nightly status:failed" }
+    expect(withText([one], two)).toEqual([two])
+    expect(textsOf(JSON.stringify([one, 3, { name: 1 }]))).toEqual([one])
+    for (const text of [null, "{", "{}", "7"]) expect(textsOf(text)).toEqual([])
   })
 })

@@ -18,8 +18,9 @@ const Single = ({ field, onChange, value }: FieldProps) => {
   const problem = fieldProblem(field, value)
   const text = fieldText(field, value)
   const change = (entered: string) => onChange(fieldValue(field, entered))
+  const hint = kind._tag === "Json" ? [description, "Edit it in the JSON below."].filter(Boolean).join(" ") : description
   return (
-    <Field label={isRequired ? label : `${label} (optional)`} problem={problem} hint={description}>
+    <Field label={isRequired ? label : `${label} (optional)`} problem={problem} hint={hint}>
       {(id, describedBy) => {
         const common = { id, "aria-invalid": problem !== undefined, "aria-describedby": describedBy }
         switch (kind._tag) {
@@ -67,7 +68,7 @@ const Single = ({ field, onChange, value }: FieldProps) => {
               />
             )
           default:
-            return <input {...common} type="text" value={text} readOnly placeholder="Write it in the JSON below." />
+            return <input {...common} type="text" value={text} readOnly />
         }
       }}
     </Field>

@@ -17,9 +17,9 @@ import { drawnTerms, isScan, queryAt, undrawnText, withEndpoint, withinLast, wit
 import { countNew, mergePages } from "../jobs/JobPages.ts"
 import { JOB_STATUSES, statusText } from "../jobs/JobStates.ts"
 import { JobTable } from "../jobs/JobTable.tsx"
-import { SavedViews } from "../jobs/SavedViews.tsx"
 import { usePoll } from "../live/Connection.ts"
 import { Loaded, Loading, Problem } from "../ui/Loaded.tsx"
+import { SavedTexts } from "../ui/SavedTexts.tsx"
 
 const PAGE = 100
 
@@ -258,7 +258,7 @@ const JobsPage = () => {
           <>
             {drawn === undefined ? null : <Filters terms={drawn} names={names} onOpen={open} />}
             <Undrawn search={current} />
-            <SavedViews query={query} onOpen={open} />
+            <SavedTexts kind="view" storageKey="stint.views" text={query} onOpen={open} />
             <List key={query} query={query} search={current} />
           </>
         )}

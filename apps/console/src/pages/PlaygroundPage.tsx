@@ -21,6 +21,7 @@ import { LogView } from "../jobs/LogView.tsx"
 import { useJobFeed } from "../jobs/useJobFeed.ts"
 import { useNow } from "../live/Clock.ts"
 import { Loaded, Problem } from "../ui/Loaded.tsx"
+import { SavedTexts } from "../ui/SavedTexts.tsx"
 import { Snippet } from "../ui/Snippet.tsx"
 import { JobStatus } from "../ui/Status.tsx"
 import { Growing, Id, JsonView } from "../ui/Text.tsx"
@@ -213,6 +214,13 @@ const PlaygroundPage = () => {
                         search: { endpoint: chosen, ...(id === "" ? {} : { from: id }) },
                         replace: true
                       })}
+                  />
+                  <SavedTexts
+                    key={`saved ${chosen}`}
+                    kind="input"
+                    storageKey={`stint.inputs.${chosen}`}
+                    text={checked.isValid ? input : ""}
+                    onOpen={setInput}
                   />
                   <InputForm key={chosen} endpoint={chosen} input={input} onChange={setInput} />
                   <label htmlFor={inputField}>Input</label>
