@@ -36,7 +36,12 @@ const MAX_DEPTH = 4
 
 const isObject = (value: unknown): value is JsonSchema => typeof value === "object" && value !== null && !Array.isArray(value)
 
-const listOf = (value: unknown): ReadonlyArray<unknown> => Array.isArray(value) ? value : []
+/** A JSON value. */
+type Json = JsonSchema[string]
+
+const isList = (value: unknown): value is ReadonlyArray<Json> => Array.isArray(value)
+
+const listOf = (value: unknown): ReadonlyArray<Json> => isList(value) ? value : []
 
 const stringOf = (value: unknown): string | undefined => typeof value === "string" && value !== "" ? value : undefined
 
@@ -65,7 +70,7 @@ const resolve = (schema: unknown, root: JsonSchema, depth = 0): JsonSchema => {
   const values = alternatives.map((one) => one["const"] === undefined ? listOf(one["enum"]) : [one["const"]])
   if (values.length > 0 && values.every((some) => some.length > 0)) return { ...merged, enum: values.flat() }
   if (alternatives.length > 0) return { ...merged, anyOf: alternatives }
-  const types = Array.isArray(merged["type"]) ? merged["type"].filter((type) => type !== "null") : [merged["type"]]
+  const types = isList(merged["type"]) ? merged["type"].filter((type) => type !== "null") : [merged["type"]]
   return types.length === 1 && types[0] !== undefined ? { ...merged, type: types[0] } : merged
 }
 

@@ -9,9 +9,9 @@ import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/ht
 import * as Schema from "effect/Schema"
 import { WorkerAuthorization } from "../Authorization.ts"
 import { Audited } from "../control/Audit.ts"
+import { HandlerSchema } from "../jobs/HandlerSchema.ts"
 import { type ExtraParameter, operationDocs } from "../OpenApiOperation.ts"
 import { bodyErrors, Conflict, EndpointNotFound, InvalidRequest, JobNotFound, Unavailable } from "../Problem.ts"
-import { HandlerSchema } from "../jobs/HandlerSchema.ts"
 import { RunJournalRequest, RunJournalResponse } from "./RunJournal.ts"
 import { JobChunk, JobDone, JobsToStop, Ping, TakenJob } from "./WorkerProtocol.ts"
 
