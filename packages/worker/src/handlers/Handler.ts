@@ -60,8 +60,8 @@ export interface Schemas {
   readonly streams: boolean
 }
 
-/** The Schemas of a handler; undefined if it has none. */
-export const schemasOf = (handler: Runnable<unknown> | Schemas): Schemas | undefined => "input" in handler ? handler : undefined
+/** Loads the conversion when it is needed. In a bundle, only handlers with Schemas have it. */
+const schemaTextOf = (schemas: Schemas) => async () => (await import("./HandlerSchemaText.ts")).schemaText(schemas)
 
 /** The services that the runtime provides. */
 type Provided = CurrentJob | Scope.Scope
@@ -185,7 +185,16 @@ export const make = <
         onFailure: codecs.fail,
         onSuccess: (result) => Effect.map(codecs.encode(result), Outcome.fromReturned)
       }))
-  return { [TypeId]: TypeId, name, input, output, error, streams: false, run: (job) => Effect.scoped(execute(job)) }
+  return {
+    [TypeId]: TypeId,
+    name,
+    input,
+    output,
+    error,
+    streams: false,
+    schemaText: schemaTextOf({ input, output, error, streams: false }),
+    run: (job) => Effect.scoped(execute(job))
+  }
 }
 
 /** Ends a stream early with an outcome. */
@@ -256,6 +265,7 @@ export const makeStream = <
     output,
     error,
     streams: true,
+    schemaText: schemaTextOf({ input, output, error, streams: true }),
     run: (job, emit) =>
       emit === undefined
         ? Effect.succeed(Outcome.UNCONSUMED)

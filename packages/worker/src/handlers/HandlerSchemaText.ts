@@ -1,16 +1,14 @@
 /**
- * Converts the Schemas of a handler to JSON Schemas. Loaded when they are reported, because nothing else needs the conversion.
+ * Converts the Schemas of a handler to JSON Schemas. Loaded when they are reported.
  */
 import { MAX_SCHEMA_BYTES } from "@stint/contract/HandlerSchema"
 import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
-import * as SchemaRepresentation from "effect/SchemaRepresentation"
 import type { Schemas } from "./Handler.ts"
 
-/** The JSON Schema of what a Schema reads and writes as JSON. Not `Schema.toJsonSchemaDocument`, which would become part of each worker's start. */
+/** The JSON Schema of what a Schema reads and writes as JSON. */
 const toJsonSchema = (schema: Schema.Constraint) => {
-  const representation = SchemaRepresentation.toRepresentation(Schema.toCodecJson(schema).ast)
-  const { definitions, schema: root } = SchemaRepresentation.toJsonSchemaDocument(representation)
+  const { definitions, schema: root } = Schema.toJsonSchemaDocument(schema)
   return Object.keys(definitions).length === 0 ? root : { ...root, $defs: definitions }
 }
 

@@ -23,6 +23,11 @@ export interface Runnable<out R = never> {
   /** How many jobs the worker runs at once, unless its options say otherwise. Default: 1. */
   readonly concurrency?: number
   /**
+   * What the handler takes and returns, as the JSON text that the platform stores (docs/spec/jobs-api.md#the-schema-of-a-handler). Undefined if it is larger
+   * than the platform accepts. Absent: the handler has no Schemas.
+   */
+  readonly schemaText?: () => Promise<string | undefined>
+  /**
    * Runs the handler for one job. Interruption stops the job.
    *
    * Without `emit`, a streaming handler is not consumed and its outcome is `Outcome.UNCONSUMED`. An exception (a defect or an undeclared

@@ -12,7 +12,6 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schedule from "effect/Schedule"
-import { schemasOf } from "../handlers/Handler.ts"
 import type { Runnable } from "../handlers/Runnable.ts"
 import { JobSource } from "../transport/JobSource.ts"
 import { Ready } from "./Ready.ts"
@@ -28,11 +27,10 @@ export const layer = <R>(handler: Runnable<R>): Layer.Layer<never, never, JobSou
   Layer.effectDiscard(Effect.gen(function*() {
     const { handlerSchema } = yield* JobSource
     const ready = yield* Ready
-    const schemas = schemasOf(handler)
-    if (handlerSchema === undefined || schemas === undefined) return
+    const { schemaText } = handler
+    if (handlerSchema === undefined || schemaText === undefined) return
     const report = Effect.gen(function*() {
-      const { schemaText } = yield* Effect.promise(() => import("../handlers/HandlerSchemaText.ts"))
-      const text = schemaText(schemas)
+      const text = yield* Effect.promise(schemaText)
       if (text === undefined) return yield* Effect.logDebug("The handler's schema is not reported, because it is too large.")
       yield* Effect.retry(handlerSchema(text), {
         schedule: RETRY_DELAY,
