@@ -32,6 +32,7 @@ import * as ReleasesCommand from "./commands/ReleasesCommand.ts"
 import * as RollbackCommand from "./commands/RollbackCommand.ts"
 import * as RunCommand from "./commands/RunCommand.ts"
 import * as SchedulesCommand from "./commands/SchedulesCommand.ts"
+import * as SchemaCommand from "./commands/SchemaCommand.ts"
 import * as SecretsCommand from "./commands/SecretsCommand.ts"
 import * as ServeCommand from "./commands/ServeCommand.ts"
 import * as StatusCommand from "./commands/StatusCommand.ts"
@@ -63,6 +64,7 @@ const client = [
   ErrorsCommand.errors.pipe(Command.provide(PlatformClient.layer)),
   PipelinesCommand.pipelines,
   HealthCommand.health.pipe(Command.provide(PlatformClient.layer)),
+  SchemaCommand.schema.pipe(Command.provide(PlatformClient.layer)),
   TopCommand.command.pipe(Command.provide(PlatformClient.layer)),
   EventsCommand.command.pipe(Command.provide(PlatformClient.layer)),
   LogsCommand.command.pipe(Command.provide(PlatformClient.layer)),
