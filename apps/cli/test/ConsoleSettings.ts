@@ -53,6 +53,31 @@ export const changeSettings = async (): Promise<void> => {
   const releases = await platform.request("GET", "/api/v1/endpoints/archive/releases")
   expect((releases.body as Listed).releases[0]?.message).toBe("Open the archive")
 
+  // Variables, and settings that an endpoint need not have.
+  await page.setViewportSize({ width: 1280, height: 900 })
+  await open()
+  await page.getByRole("button", { name: "Add a variable" }).click()
+  await page.getByLabel("Name of the variable").fill("CITY")
+  await page.getByLabel("Value of CITY").fill("Zürich")
+  await page.getByLabel("Concurrency key (optional)").fill("input.customer")
+  await page.getByText("Write both, or neither.").waitFor()
+  expect(await review.isDisabled()).toBe(true)
+  await page.getByLabel("Running jobs with the same key").fill("2")
+  await review.click()
+  await apply.scrollIntoViewIfNeeded()
+  expect(await browser.violations(page)).toEqual([])
+  await browser.picture(page, "settings-variables")
+  await page.setViewportSize({ width: 390, height: 844 })
+  await until("a page that fits", async () => !await browser.isTooWide(page) || undefined)
+  await browser.picture(page, "settings-variables-phone")
+  await apply.click()
+  await page.getByText("has been deployed").waitFor()
+  expect((await platform.request("GET", "/api/v1/endpoints/archive")).body).toMatchObject({
+    env: { CITY: "Zürich" },
+    concurrency: { key: "input.customer", limit: 2 },
+    workers: { max: 3 }
+  })
+
   // Somebody else deploys between the review and the deployment.
   await open()
   await most.fill("4")

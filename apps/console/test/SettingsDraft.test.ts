@@ -1,7 +1,13 @@
 import { Endpoint, EndpointSpec } from "@stint/contract/Endpoint"
 import * as Schema from "effect/Schema"
 import { describe, expect, it } from "vitest"
-import { currentOf, type SettingsDraft, settingsDraftOf, settingsSpecOf } from "../src/endpoints/SettingsDraft.ts"
+import {
+  currentOf,
+  type SettingsDraft,
+  settingsDraftOf,
+  settingsSpecOf,
+  type TextSetting
+} from "../src/endpoints/SettingsDraft.ts"
 
 const specOf = Schema.decodeUnknownSync(EndpointSpec)
 
@@ -54,7 +60,73 @@ describe("the settings of an endpoint in the form", () => {
     expect(limitsOf({ executionSeconds: "60" }, higher)).toBe(60_000)
   })
 
-  it.each<[Partial<SettingsDraft>, keyof SettingsDraft, string]>([
+  it("add, change and remove what an endpoint need not have", () => {
+    const specWith = (change: Partial<SettingsDraft>, from?: Endpoint) => {
+      const result = edited(change, from)
+      if (!("spec" in result)) throw new Error(JSON.stringify(result.problems))
+      expect(result.spec).toEqual(specOf(result.spec))
+      return result.spec
+    }
+    const added = specWith({
+      waitingJobs: "500",
+      concurrencyKey: "input.customer",
+      concurrencyLimit: "2",
+      rateCalls: "10",
+      rateSeconds: "60",
+      variables: [{ name: "CITY", kind: "value", value: "Zürich\nBern" }, { name: "TOKEN", kind: "secret", value: "hub-token" }]
+    })
+    expect(added).toMatchObject({
+      limits: { waitingJobs: 500 },
+      concurrency: { key: "input.customer", limit: 2 },
+      rateLimit: { limit: 10, perMs: 60_000 }
+    })
+    expect(added.env).toEqual({ CITY: "Zürich\nBern", TOKEN: { secret: "hub-token" } })
+    const limited = endpoint({
+      limits: { waitingJobs: 3, priority: 7 },
+      concurrency: { key: "one", limit: 1 },
+      rateLimit: { limit: 3, perMs: 1_000, concurrent: 2 }
+    })
+    expect(specWith({ rateCalls: "4" }, limited).rateLimit).toEqual({ limit: 4, perMs: 1_000, concurrent: 2 })
+    const none = { waitingJobs: "", concurrencyKey: "", concurrencyLimit: "", rateCalls: "", rateSeconds: "", variables: [] }
+    const removed = specWith(none, limited)
+    expect(removed).not.toHaveProperty("concurrency")
+    expect(removed).not.toHaveProperty("rateLimit")
+    expect(removed.limits).not.toHaveProperty("waitingJobs")
+    expect(removed.limits.priority).toBe(7)
+    expect(removed.env).toEqual({})
+  })
+
+  it("say what is wrong with each variable", () => {
+    const variable = (name: string, kind: "value" | "secret" = "value", value = "") => ({ name, kind, value })
+    const variables = [
+      variable("CITY"),
+      variable("CITY"),
+      variable("2CITY"),
+      variable(""),
+      variable("A-B"),
+      variable("KEY", "secret"),
+      variable("_key2", "secret", "key")
+    ]
+    const result = edited({ variables })
+    const name = "Write a name of letters, digits and _, which does not begin with a digit."
+    expect("problems" in result && result.problems.variables).toEqual([
+      undefined,
+      "Another variable has this name.",
+      name,
+      name,
+      name,
+      "Write the name of a secret.",
+      undefined
+    ])
+  })
+
+  it.each<[Partial<SettingsDraft>, TextSetting, string]>([
+    [{ waitingJobs: "0" }, "waitingJobs", "whole number from 1"],
+    [{ concurrencyKey: "input.customer" }, "concurrencyLimit", "both, or neither"],
+    [{ concurrencyLimit: "3" }, "concurrencyKey", "both, or neither"],
+    [{ rateCalls: "" }, "rateCalls", "both, or neither"],
+    [{ rateSeconds: "" }, "rateSeconds", "both, or neither"],
+    [{ rateSeconds: "0.5" }, "rateSeconds", "whole number from 1"],
     [{ min: "" }, "min", "whole number from 0"],
     [{ min: "1.5" }, "min", "whole number"],
     [{ min: "5" }, "min", "at most the maximum"],

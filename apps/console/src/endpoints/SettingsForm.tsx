@@ -17,7 +17,8 @@ import { SettingsTable } from "../ui/Table.tsx"
 import { previewedChanges, releaseChanges } from "./ReleaseChanges.ts"
 import { ChangeList } from "./Releases.tsx"
 import { settingRows } from "./Settings.ts"
-import { currentOf, type SettingsDraft, settingsDraftOf, settingsSpecOf } from "./SettingsDraft.ts"
+import { currentOf, type SettingsDraft, settingsDraftOf, settingsSpecOf, type TextSetting } from "./SettingsDraft.ts"
+import { Variables } from "./Variables.tsx"
 
 const SCALERS = {
   QUEUE_DELAY: "the wait of the oldest job",
@@ -97,16 +98,17 @@ const Form = ({ endpoint, onClose, onDeployed }: {
   const [reviewed, setReviewed] = useState<EndpointSpec>()
   const checked = useMemo(() => settingsSpecOf(draft, endpoint), [draft, endpoint])
   const problems = "problems" in checked ? checked.problems : {}
-  const field = (label: string, name: Exclude<keyof SettingsDraft, "scaler">) => (
+  const change = (changed: Partial<SettingsDraft>) => {
+    setDraft({ ...draft, ...changed })
+    setReviewed(undefined)
+  }
+  const field = (label: string, name: TextSetting, type: "number" | "text" = "number") => (
     <Text
       label={label}
-      type="number"
+      type={type}
       value={draft[name]}
       problem={problems[name]}
-      onChange={(value) => {
-        setDraft({ ...draft, [name]: value })
-        setReviewed(undefined)
-      }}
+      onChange={(value) => change({ [name]: value })}
     />
   )
   const submit = (event: SubmitEvent) => {
@@ -125,10 +127,7 @@ const Form = ({ endpoint, onClose, onDeployed }: {
               label="Scale by"
               value={draft.scaler}
               options={SCALERS}
-              onChange={(scaler) => {
-                setDraft({ ...draft, scaler })
-                setReviewed(undefined)
-              }}
+              onChange={(scaler) => change({ scaler })}
             />
             {field(draft.scaler === "QUEUE_DELAY" ? "Wait that adds a worker, seconds" : "Jobs per worker", "scalerValue")}
           </>
@@ -138,7 +137,21 @@ const Form = ({ endpoint, onClose, onDeployed }: {
         {field("Attempts after lost workers", "maxAttempts")}
         {field("Lease, seconds", "leaseSeconds")}
         {field("Retention of ended jobs, seconds", "retentionSeconds")}
+        {field("Most waiting jobs (optional)", "waitingJobs")}
+        {field("Concurrency key (optional)", "concurrencyKey", "text")}
+        {field("Running jobs with the same key", "concurrencyLimit")}
+        {field("Calls of a key per window (optional)", "rateCalls")}
+        {field("Window, seconds", "rateSeconds")}
       </div>
+      <p className="muted">
+        A concurrency key such as <code>input.customer</code>{" "}
+        limits how many jobs with the same value run at a time. Any other text is the key of all jobs.
+      </p>
+      <Variables
+        variables={draft.variables}
+        problems={problems.variables ?? []}
+        onChange={(variables) => change({ variables })}
+      />
       <div className="actions">
         <button type="submit" className="button" disabled={!("spec" in checked) || reviewed !== undefined}>
           Review the changes
