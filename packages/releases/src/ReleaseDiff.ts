@@ -27,12 +27,16 @@ const leaves = (settings: EndpointSpec | undefined): Leaves => {
   return leavesOf(decodeJson(JSON.parse(JSON.stringify(rest))), "")
 }
 
+/** Whether a value is an empty object that has members in the other version, which the difference lists. */
+const isFilled = (value: Json | undefined, path: string, other: Leaves): boolean =>
+  isObject(value) && [...other.keys()].some((key) => key.startsWith(`${path}.`))
+
 /** The settings that differ, ordered by path. The id does not count as a setting. */
 export const diffSettings = (before: EndpointSpec | undefined, after: EndpointSpec): ReleasePreview["settings"] => {
   const [old, changed] = [leaves(before), leaves(after)]
   return [...new Set([...old.keys(), ...changed.keys()])].sort().flatMap((path) => {
     const [from, to] = [old.get(path), changed.get(path)]
-    if (JSON.stringify(from) === JSON.stringify(to)) return []
+    if (JSON.stringify(from) === JSON.stringify(to) || isFilled(from, path, changed) || isFilled(to, path, old)) return []
     return [{ path, ...(from === undefined ? {} : { before: from }), ...(to === undefined ? {} : { after: to }) }]
   })
 }
