@@ -398,6 +398,13 @@ describe("a value in each place that holds a secret", () => {
     values.set("workerKey", textAt(env.json, "variables", "RUNPOD_AI_API_KEY"))
     values.set("ownWorkerKey", textAt(own.json, "variables", "RUNPOD_AI_API_KEY"))
     values.set("workerSecret", (await readFile(join(platform.dataDir, "worker-secret"), "utf8")).trim())
+    const canary = await call("GET /api/v1/endpoints/{endpoint}/worker-env", "/api/v1/endpoints/canary/worker-env")
+    const reported = await call("POST /v2/{endpoint}/handler-schema/{worker}", "/v2/canary/handler-schema/w-3", {
+      key: textAt(canary.json, "variables", "RUNPOD_AI_API_KEY"),
+      body: { input: { description: `The token is ${chosen.secret}.` }, output: {}, streams: false }
+    })
+    expect(reported.status).toBe(200)
+
     const submitted = await call("POST /v2/{endpoint}/run", "/v2/outside/run", { body: { input: { text: chosen.input } } })
     const id = textAt(submitted.json, "id")
     jobs.outside.push(id)

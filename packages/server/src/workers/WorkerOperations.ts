@@ -491,7 +491,9 @@ const make = Effect.gen(function*() {
     const endpoint = yield* findEndpoint(params.endpoint)
     const worker = yield* workerOf(parseWorkerUrl(request.url))
     const limit = Math.min(MAX_SCHEMA_BYTES, limits.chunkBytes)
-    const body = yield* readJson(request, limit, "Report a smaller schema, or none.", schemaHint, SCHEMA)
+    const text = yield* readText(request, limit, "Report a smaller schema, or none.")
+    // Callers read the schema. A handler may have put the value of a variable into it.
+    const body = yield* scanJson(secrets.maskOf(endpoint)?.(text) ?? text, schemaHint, SCHEMA)
     const { error, input, output, streams } = yield* decodeSchema(yield* valueOf(body, NO_PAYLOADS, schemaHint))
     const release = registry.releaseOf(endpoint.id, worker)
     if (release !== undefined && release !== endpoint.release) return accepted
