@@ -278,6 +278,16 @@ export const parseMembers = (
   return { value }
 }
 
+/** {@link parseMembers}, with the issue as an error. */
+export const memberValues = (
+  body: Pick<JsonScan, "kind" | "members">,
+  payloads: ReadonlySet<string>,
+  hint: string
+): Effect.Effect<unknown, InvalidRequest> => {
+  const parsed = parseMembers(body, payloads)
+  return "issue" in parsed ? Effect.fail(invalidValues([parsed.issue], hint)) : Effect.succeed(parsed.value)
+}
+
 /** Parses a part of a scanned text. */
 export const parsePart = ({ text }: JsonPart): unknown => JSON.parse(text)
 

@@ -17,7 +17,7 @@ import { json, trackedJson } from "../http/JsonResponse.ts"
 import { Limits, remedyFor } from "../http/Limits.ts"
 import { excerpt } from "../http/ProblemJson.ts"
 import { mapLookupErrors, mapStoreErrors } from "../http/QueueProblems.ts"
-import { decoder, invalidValues, parseMembers, readJson } from "../http/RequestBody.ts"
+import { decoder, memberValues, readJson } from "../http/RequestBody.ts"
 import * as OpenRuns from "./OpenRuns.ts"
 import { notARun, tooManyEvents } from "./RunProblems.ts"
 import { collector } from "./StepList.ts"
@@ -84,9 +84,8 @@ export const layer = HttpApiBuilder.group(
         Effect.fnUntraced(function*({ request }) {
           const endpoint = yield* CurrentEndpoint
           const body = yield* readJson(request, limits.chunkBytes, remedy, EVENT_HINT, EVENT)
-          const parsed = parseMembers(body, DATA)
-          if ("issue" in parsed) return yield* invalidValues([parsed.issue], EVENT_HINT)
-          const { id, key = "", name, ttlMs = DEFAULT_EVENT_MILLIS } = yield* decodeEvent(parsed.value)
+          const values = yield* memberValues(body, DATA, EVENT_HINT)
+          const { id, key = "", name, ttlMs = DEFAULT_EVENT_MILLIS } = yield* decodeEvent(values)
           const event = { name, key, body: body.members.get("data")?.text ?? jsonNull, id: id ?? null, ttlMs }
           const sent = yield* mapStoreErrors(
             Effect.catchTag(runs.send(endpoint.id, event), "TooManyEvents", (error) => Effect.succeed(error))
@@ -129,9 +128,7 @@ export const layer = HttpApiBuilder.group(
         Effect.fnUntraced(function*({ request }) {
           const { id } = yield* CurrentEndpoint
           const body = yield* readJson(request, limits.chunkBytes, graphRemedy, GRAPH_HINT, COMPARISON)
-          const parsed = parseMembers(body, NO_PAYLOADS)
-          if ("issue" in parsed) return yield* invalidValues([parsed.issue], GRAPH_HINT)
-          const { graph } = yield* decodeComparison(parsed.value)
+          const { graph } = yield* decodeComparison(yield* memberValues(body, NO_PAYLOADS, GRAPH_HINT))
           return yield* trackedJson(JSON.stringify(yield* mapStoreErrors(OpenRuns.compare(runs, id, graph))))
         })
       )

@@ -6,7 +6,6 @@
  * `WorkerHandlers` for the `HttpApi`, `FastPath` for the fast path.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
-import { HandlerSchema, MAX_SCHEMA_BYTES } from "@stint/contract/HandlerSchema"
 import { JobId, MAX_WORKER_ID, WorkerId } from "@stint/contract/Ids"
 import { jsonNull } from "@stint/contract/Json"
 import { Conflict, InvalidRequest, type JobNotFound, problemMembers, type Unavailable } from "@stint/contract/Problem"
@@ -23,12 +22,9 @@ import {
 import { JobQueue, type LeaseHolder } from "@stint/queue/JobQueue"
 import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import { Secrets } from "@stint/secrets/Secrets"
-import { EndpointStore } from "@stint/store/EndpointStore"
 import type { JobRecord } from "@stint/store/JobRecord"
-import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import * as Equal from "effect/Equal"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import * as Layer from "effect/Layer"
 import * as Predicate from "effect/Predicate"
@@ -43,10 +39,9 @@ import { endpointFinder, jobNotFound, mapJobErrors, mapStoreErrors } from "../ht
 import {
   decoder,
   invalidValues,
-  type JsonBody,
   MAX_VALUES,
   mayBeLarge,
-  parseMembers,
+  memberValues,
   parsePart,
   readJson,
   readText,
@@ -57,6 +52,7 @@ import { claimedJobJson } from "../jobs/JobView.ts"
 import * as JournalOperation from "../runs/JournalOperation.ts"
 import { splitText } from "./ChunkSplit.ts"
 import * as DeliveryWatch from "./DeliveryWatch.ts"
+import * as SchemaOperation from "./SchemaOperation.ts"
 import { parseWorkerUrl, type WorkerUrl } from "./WorkerUrl.ts"
 
 const resultHint =
@@ -84,13 +80,6 @@ const PING = { members: new Set(Object.keys(Ping.fields)) }
 const NO_PAYLOADS: ReadonlySet<string> = new Set()
 
 const decodePing = decoder(Ping, pingHint)
-
-const schemaHint =
-  "A handler's schema is a JSON object like {\"input\": {\"type\": \"object\"}, \"output\": {}, \"streams\": false}."
-
-const SCHEMA = { members: new Set(Object.keys(HandlerSchema.fields)) }
-
-const decodeSchema = decoder(HandlerSchema, schemaHint)
 
 const isJobId = Schema.is(JobId)
 
@@ -147,12 +136,6 @@ const workerOf = (address: WorkerUrl): Effect.Effect<string, InvalidRequest> =>
       "A worker's URL ends with its id, such as .../job-take/my-worker. SDKs read the id from RUNPOD_POD_ID or PLATFORM_POD_ID."
     ))
 
-/** The members of a body as values, except for payloads. */
-const valueOf = (body: JsonBody, payloads: ReadonlySet<string>, hint: string): Effect.Effect<unknown, InvalidRequest> => {
-  const parsed = parseMembers(body, payloads)
-  return "issue" in parsed ? Effect.fail(invalidValues([parsed.issue], hint)) : Effect.succeed(parsed.value)
-}
-
 /** The heartbeat in a query. Needs no decoding, because every member may be a text. */
 const pingOf = (address: WorkerUrl): Ping => {
   const jobs = address.all("job_id")
@@ -206,13 +189,13 @@ interface JobCall extends WorkerCall {
 const make = Effect.gen(function*() {
   const queue = yield* JobQueue
   const registry = yield* WorkerRegistry
-  const endpoints = yield* EndpointStore
   const keys = yield* AccessKeys
   const secrets = yield* Secrets
   const limits = yield* Limits
   const findEndpointNow = yield* endpointFinder
   const watchDelivery = yield* DeliveryWatch.make
   const writeJournal = yield* JournalOperation.operation
+  const storeSchema = yield* SchemaOperation.operation
   const resultRemedy = remedyFor(
     "Upload the result to an object store and return its URL.",
     "STINT_LIMIT_RESULT",
@@ -383,7 +366,7 @@ const make = Effect.gen(function*() {
   const chunkTexts = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest, numbered: boolean) {
     const limit = numbered ? limits.chunkBytes : Math.max(limits.chunkBytes, limits.resultBytes)
     const body = yield* readJson(request, limit, chunkRemedy, chunkHint, CHUNK)
-    yield* decodeChunk(yield* valueOf(body, CHUNK.members, chunkHint))
+    yield* decodeChunk(yield* memberValues(body, CHUNK.members, chunkHint))
     const output = body.members.get("output")?.text ?? jsonNull
     if (numbered || Buffer.byteLength(body.text) <= limits.chunkBytes) return [output]
     if (!output.startsWith("\"")) return yield* tooLarge(limits.chunkBytes, splitRemedy)
@@ -482,32 +465,14 @@ const make = Effect.gen(function*() {
     // A POST may contain the heartbeat in its query and have no body.
     const value = text.trim() === ""
       ? {}
-      : yield* Effect.flatMap(scanJson(text, pingHint, PING), (body) => valueOf(body, NO_PAYLOADS, pingHint))
+      : yield* Effect.flatMap(scanJson(text, pingHint, PING), (body) => memberValues(body, NO_PAYLOADS, pingHint))
     const ping = yield* decodePing(Predicate.isObject(value) ? { ...pingOf(address), ...value } : value)
     return yield* recordPing(endpoint, worker, ping, identity)
   })
 
   const handlerSchema = Effect.fnUntraced(function*({ params, request }: WorkerCall) {
     const endpoint = yield* findEndpoint(params.endpoint)
-    const worker = yield* workerOf(parseWorkerUrl(request.url))
-    const limit = Math.min(MAX_SCHEMA_BYTES, limits.chunkBytes)
-    const text = yield* readText(request, limit, "Report a smaller schema, or none.")
-    // Callers read the schema. A handler may have put the value of a variable into it.
-    const body = yield* scanJson(secrets.maskOf(endpoint)?.(text) ?? text, schemaHint, SCHEMA)
-    const { error, input, output, streams } = yield* decodeSchema(yield* valueOf(body, NO_PAYLOADS, schemaHint))
-    const release = registry.releaseOf(endpoint.id, worker)
-    if (release !== undefined && release !== endpoint.release) return accepted
-    const reported = {
-      input,
-      output,
-      ...(error === undefined ? {} : { error }),
-      streams,
-      ...(release === undefined ? {} : { release })
-    }
-    const known = yield* mapStoreErrors(endpoints.schema(endpoint.id))
-    if (known === undefined || !Equal.equals(known, { ...reported, reportedAt: known.reportedAt })) {
-      yield* mapStoreErrors(endpoints.putSchema(endpoint.id, { ...reported, reportedAt: yield* Clock.currentTimeMillis }))
-    }
+    yield* storeSchema(request, endpoint, yield* workerOf(parseWorkerUrl(request.url)))
     return accepted
   })
 
