@@ -11,8 +11,7 @@ export const runFromForm = async (): Promise<void> => {
   await using platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "typed.config.ts")])
   await until("the schema", async () => (await platform.request("GET", "/v2/poster/schema")).status === 200 || undefined, 60_000)
   await using browser = await ConsoleBrowser.open(platform.url)
-  // The function has no schema.
-  const page = await browser.page(await browser.window(), [404])
+  const page = await browser.page(await browser.window())
   await browser.login(page, platform.key)
   await page.goto(`${platform.url}/console/playground?endpoint=poster`)
   const json = page.getByLabel("Input", { exact: true })

@@ -54,13 +54,6 @@ export class JobNotFound extends HttpApiError.Problem<JobNotFound>()("JobNotFoun
   title: "Job not found"
 }, members) {}
 
-/** 404: no worker has reported the schema of the endpoint's handler. */
-export class SchemaNotFound extends HttpApiError.Problem<SchemaNotFound>()("SchemaNotFound", {
-  type: "/problems/schema-not-found",
-  status: 404,
-  title: "Schema not found"
-}, members) {}
-
 /** 404: the key does not exist. */
 export class KeyNotFound extends HttpApiError.Problem<KeyNotFound>()("KeyNotFound", {
   type: "/problems/key-not-found",

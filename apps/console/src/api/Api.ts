@@ -86,16 +86,6 @@ export const read = async <A>(path: string, signal?: AbortSignal): Promise<A> =>
   return value
 }
 
-/** Reads the JSON of an operation; null if what it would return does not exist. */
-const readOrNull = async <A>(path: string, signal?: AbortSignal): Promise<A | null> => {
-  try {
-    return await read<A>(path, signal)
-  } catch (error) {
-    if (error instanceof ApiError && error.status === 404) return null
-    throw error
-  }
-}
-
 /** A part of a path. */
 export const part = encodeURIComponent
 
@@ -168,8 +158,14 @@ export const rollback = (endpoint: string, to?: number) =>
 const buildsPath = (endpoint: string) => `/api/v1/endpoints/${part(endpoint)}/builds`
 
 /** How an endpoint is built; null if it is not built from a repository. Needs the scope `deploy`. */
-export const buildSettings = (endpoint: string, signal?: AbortSignal) =>
-  readOrNull<BuildSettings>(`/api/v1/endpoints/${part(endpoint)}/build-settings`, signal)
+export const buildSettings = async (endpoint: string, signal?: AbortSignal): Promise<BuildSettings | null> => {
+  try {
+    return await read<BuildSettings>(`/api/v1/endpoints/${part(endpoint)}/build-settings`, signal)
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return null
+    throw error
+  }
+}
 
 /** The newest builds of an endpoint. */
 export const builds = (endpoint: string, signal?: AbortSignal) =>
@@ -188,8 +184,11 @@ export const deployBuild = (endpoint: string, build: number) => call("POST", `${
 export const buildLogPath = (endpoint: string, build: number) => `${buildsPath(endpoint)}/${build}/log-events`
 
 /** What the handler of an endpoint takes and returns; null if no worker has reported it. */
-export const handlerSchema = (endpoint: string, signal?: AbortSignal) =>
-  readOrNull<EndpointSchema>(`/v2/${part(endpoint)}/schema`, signal)
+export const handlerSchema = async (endpoint: string, signal?: AbortSignal): Promise<EndpointSchema | null> => {
+  const text = await call("GET", `/v2/${part(endpoint)}/schema`, signal === undefined ? {} : { signal })
+  const value: EndpointSchema | null = text === "" ? null : JSON.parse(text)
+  return value
+}
 
 /** The newest jobs of an endpoint. */
 export const jobs = (endpoint: string, limit: number, signal?: AbortSignal) =>

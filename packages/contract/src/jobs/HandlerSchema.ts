@@ -29,7 +29,7 @@ export const HandlerSchema = Schema.Struct({
 })
 export type HandlerSchema = typeof HandlerSchema.Type
 
-/** The response of `GET /v2/{endpoint}/schema`. */
+/** The response of `GET /v2/{endpoint}/schema`, which is empty while no worker has reported a schema. */
 export const EndpointSchema = Schema.Struct({
   ...HandlerSchema.fields,
   /** The release whose worker reported it. Absent if the worker's release is not known, as for workers that the platform did not start. */

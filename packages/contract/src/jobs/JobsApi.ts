@@ -29,7 +29,6 @@ import {
   InsufficientStorage,
   InvalidRequest,
   JobNotFound,
-  SchemaNotFound,
   Unavailable
 } from "../Problem.ts"
 import { MAX_PATH } from "../workers/RunJournal.ts"
@@ -292,12 +291,12 @@ export class JobsApi extends HttpApiGroup.make("jobs")
     })),
     HttpApiEndpoint.get("schema", "/:endpoint/schema", {
       params: endpoint,
-      success: EndpointSchema,
-      error: [EndpointNotFound, SchemaNotFound, InvalidRequest, Unavailable]
+      success: [EndpointSchema, HttpApiSchema.NoContent],
+      error: [EndpointNotFound, InvalidRequest, Unavailable]
     }).annotateMerge(operationDocs({
       summary: "Get the schema of the handler",
       description:
-        "Returns what the handler takes and returns, as JSON Schemas. Workers whose handler has Schemas report it after their start. Returns 404 " +
+        "Returns what the handler takes and returns, as JSON Schemas. Workers whose handler has Schemas report it after their start. Returns 204 " +
         "while none has reported one.",
       responses: {
         200: {

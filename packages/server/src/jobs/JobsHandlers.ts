@@ -7,7 +7,6 @@ import { Api } from "@stint/contract/Api"
 import { CurrentEndpoint } from "@stint/contract/Authorization"
 import type { Endpoint } from "@stint/contract/Endpoint"
 import type { JsonText } from "@stint/contract/Json"
-import { problemMembers, SchemaNotFound } from "@stint/contract/Problem"
 import { Models } from "@stint/models/Models"
 import { decodeEventCursor } from "@stint/queue/JobEventCursor"
 import { JobQueue } from "@stint/queue/JobQueue"
@@ -208,11 +207,7 @@ export const layer = HttpApiBuilder.group(
         "schema",
         Effect.fnUntraced(function*() {
           const { id } = yield* CurrentEndpoint
-          const schema = yield* mapStoreErrors(endpoints.schema(id))
-          return schema ?? (yield* new SchemaNotFound(problemMembers(
-            `No worker has reported the schema of the handler of endpoint "${id}".`,
-            "Workers report it after their start, if the handler has Schemas and Stint's SDK runs it. Submit a job to start one."
-          )))
+          return yield* mapStoreErrors(endpoints.schema(id))
         })
       )
       .handle(
