@@ -19,7 +19,7 @@ import { builtinModules } from "node:module"
 import { basename, dirname, join, relative, resolve } from "node:path"
 import { rolldown } from "rolldown"
 import { dts } from "rolldown-plugin-dts"
-import { BUNDLE_OPTIONS, singleStartupChunk } from "../packages/pool-process/src/StartupChunk.ts"
+import { BUNDLE_OPTIONS, inputPaths, singleStartupChunk } from "../packages/pool-process/src/StartupChunk.ts"
 import { declarationsOf } from "./build-paths.ts"
 import { readManifest } from "./workspace.ts"
 
@@ -96,7 +96,7 @@ const { metafile } = await build({
     externalizePackages
   ]
 })
-const inputs = Object.keys(metafile.inputs)
+const inputs = [...inputPaths(metafile)]
 
 // esbuild also writes a chunk for a module that only removed code would load, such as the Swagger page of 2 MB.
 const used = new Set<string>()

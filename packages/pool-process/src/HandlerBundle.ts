@@ -31,7 +31,7 @@ import { chmod, readdir, readFile, realpath, rename, rm, stat, writeFile } from 
 import { dirname, join, resolve, sep } from "node:path"
 import { pathToFileURL } from "node:url"
 import { sourcesOf, thin } from "./SourceMapThinning.ts"
-import { BUNDLE_OPTIONS, singleStartupChunk } from "./StartupChunk.ts"
+import { BUNDLE_OPTIONS, inputPaths, singleStartupChunk } from "./StartupChunk.ts"
 import type { StartChunks } from "./StartupChunk.ts"
 import { isOwnPackage, linkOf } from "./StintPackages.ts"
 import { type BundlePermissions, OWNER_ONLY } from "./WorkerUser.ts"
@@ -193,7 +193,7 @@ const prune = async (folder: string): Promise<void> => {
 }
 
 const inputsOf = (metafile: Metafile, directory: string): ReadonlyArray<string> =>
-  Object.keys(metafile.inputs).filter((path) => !path.startsWith("<")).map((path) => resolve(directory, path))
+  inputPaths(metafile).filter((path) => !path.startsWith("<")).map((path) => resolve(directory, path))
 
 /** Whether esbuild rejected a build because a module awaits at its top level. */
 const awaitsAtTopLevel = (error: unknown): boolean =>

@@ -11,10 +11,12 @@
  * ```
  *
  * A lazy module loads after the start has run, so this import has no effect at run time.
+ *
+ * One module is the exception: the conversion to JSON Schema gets its own copies of everything that it imports ({@link OWN_COPIES}).
  */
-import type { BuildOptions, Plugin } from "esbuild"
+import type { BuildOptions, Metafile, Plugin } from "esbuild"
 import { readFile } from "node:fs/promises"
-import { extname } from "node:path"
+import { dirname, extname } from "node:path"
 
 /** The esbuild options for such a program: it targets the workers' Node version and has a source map. */
 export const BUNDLE_OPTIONS = {
@@ -40,6 +42,20 @@ const loaderOf = (path: string): "tsx" | "ts" | "jsx" | "js" => {
  * run with its own copy of Effect.
  */
 const LOCAL_API_SERVER = /\/LocalApiServer\.[jt]s$/
+
+/**
+ * The conversion of a handler's Schemas to JSON Schema. A module that Schema.ts imports would become part of the start as soon as a lazy module uses it,
+ * and the start of a worker would take 3 ms longer. The copies share no values with the start but the Schemas, whose classes they do not compare.
+ */
+const OWN_COPIES = /\/HandlerSchemaText\.[jt]s$/
+
+/** The namespace of these copies. */
+const COPY = "copy"
+
+/** The paths of a bundle's inputs, as esbuild names them, without the copies. */
+export const inputPaths = ({ inputs }: Metafile): ReadonlyArray<string> => [
+  ...new Set(Object.keys(inputs).map((path) => path.startsWith(`${COPY}:`) ? path.slice(COPY.length + 1) : path))
+]
 
 /**
  * A name that the module does not contain. A published SDK is itself a program that this plugin has bundled, so its chunks already contain
@@ -80,9 +96,21 @@ export const singleStartupChunk = (entry: string, { change, localApiServer, star
       const found = await build.resolve(path, { importer, kind, namespace, resolveDir, pluginData: "second look" })
       if (found.errors.length > 0 || found.external) return found
       if (LOCAL_API_SERVER.test(found.path)) return { path: localApiServer(found.path), external: true }
+      if (OWN_COPIES.test(found.path)) return { path: found.path, namespace: COPY }
       if (start === "one") late.add(found.path)
       return { path: found.path }
     })
+    build.onResolve({ filter: /./, namespace: COPY }, async ({ importer, kind, path, resolveDir }) => {
+      const found = await build.resolve(path, { importer, kind, namespace: "file", resolveDir, pluginData: "second look" })
+      return found.errors.length > 0 || found.external
+        ? found
+        : { path: found.path, namespace: COPY, sideEffects: found.sideEffects }
+    })
+    build.onLoad({ filter: /./, namespace: COPY }, async ({ path }) => ({
+      contents: await readFile(path, "utf8"),
+      loader: loaderOf(path),
+      resolveDir: dirname(path)
+    }))
     build.onLoad({ filter: /\.[cm]?[jt]sx?$/ }, async ({ path }) => {
       const source = await readFile(path, "utf8")
       const changed = change?.(path, source)

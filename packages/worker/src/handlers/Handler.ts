@@ -14,6 +14,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import * as SchemaAST from "effect/SchemaAST"
 import * as SchemaIssue from "effect/SchemaIssue"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
@@ -52,16 +53,23 @@ export interface Handler<
   readonly streams: boolean
 }
 
-/** The Schemas of a handler, and whether it streams. */
-export interface Schemas {
-  readonly input: Schema.Constraint
-  readonly output: Schema.Constraint
-  readonly error: Schema.Constraint
-  readonly streams: boolean
+/** Loads the conversion when it is needed. */
+const schemaTextOf = (
+  input: Schema.Constraint,
+  output: Schema.Constraint,
+  error: Schema.Constraint,
+  streams: boolean
+) =>
+async () => {
+  const { schemaText } = await import("./HandlerSchemaText.ts")
+  const astOf = (schema: Schema.Constraint) => Schema.toCodecJson(schema).ast
+  return schemaText({
+    input: astOf(input),
+    output: astOf(output),
+    ...(SchemaAST.isNever(error.ast) ? {} : { error: astOf(error) }),
+    streams
+  })
 }
-
-/** Loads the conversion when it is needed. In a bundle, only handlers with Schemas have it. */
-const schemaTextOf = (schemas: Schemas) => async () => (await import("./HandlerSchemaText.ts")).schemaText(schemas)
 
 /** The services that the runtime provides. */
 type Provided = CurrentJob | Scope.Scope
@@ -192,7 +200,7 @@ export const make = <
     output,
     error,
     streams: false,
-    schemaText: schemaTextOf({ input, output, error, streams: false }),
+    schemaText: schemaTextOf(input, output, error, false),
     run: (job) => Effect.scoped(execute(job))
   }
 }
@@ -265,7 +273,7 @@ export const makeStream = <
     output,
     error,
     streams: true,
-    schemaText: schemaTextOf({ input, output, error, streams: true }),
+    schemaText: schemaTextOf(input, output, error, true),
     run: (job, emit) =>
       emit === undefined
         ? Effect.succeed(Outcome.UNCONSUMED)
