@@ -278,11 +278,13 @@ export const parseMembers = (
   return { value }
 }
 
-/** {@link parseMembers}, with the issue as an error. */
+const NO_PAYLOADS: ReadonlySet<string> = new Set()
+
+/** {@link parseMembers}, with the issue as an error. Default: no member is a payload. */
 export const memberValues = (
   body: Pick<JsonScan, "kind" | "members">,
-  payloads: ReadonlySet<string>,
-  hint: string
+  hint: string,
+  payloads = NO_PAYLOADS
 ): Effect.Effect<unknown, InvalidRequest> => {
   const parsed = parseMembers(body, payloads)
   return "issue" in parsed ? Effect.fail(invalidValues([parsed.issue], hint)) : Effect.succeed(parsed.value)

@@ -36,8 +36,6 @@ const GRAPH_HINT = "Send {\"graph\": {\"name\": \"gallery\", \"nodes\": [{\"addr
 
 const COMPARISON = { members: new Set(Object.keys(CompareDefinition.fields)) }
 
-const NO_PAYLOADS: ReadonlySet<string> = new Set()
-
 const decodeComparison = decoder(CompareDefinition, GRAPH_HINT)
 
 const DEFAULT_STEPS = 200
@@ -84,7 +82,7 @@ export const layer = HttpApiBuilder.group(
         Effect.fnUntraced(function*({ request }) {
           const endpoint = yield* CurrentEndpoint
           const body = yield* readJson(request, limits.chunkBytes, remedy, EVENT_HINT, EVENT)
-          const values = yield* memberValues(body, DATA, EVENT_HINT)
+          const values = yield* memberValues(body, EVENT_HINT, DATA)
           const { id, key = "", name, ttlMs = DEFAULT_EVENT_MILLIS } = yield* decodeEvent(values)
           const event = { name, key, body: body.members.get("data")?.text ?? jsonNull, id: id ?? null, ttlMs }
           const sent = yield* mapStoreErrors(
@@ -128,7 +126,7 @@ export const layer = HttpApiBuilder.group(
         Effect.fnUntraced(function*({ request }) {
           const { id } = yield* CurrentEndpoint
           const body = yield* readJson(request, limits.chunkBytes, graphRemedy, GRAPH_HINT, COMPARISON)
-          const { graph } = yield* decodeComparison(yield* memberValues(body, NO_PAYLOADS, GRAPH_HINT))
+          const { graph } = yield* decodeComparison(yield* memberValues(body, GRAPH_HINT))
           return yield* trackedJson(JSON.stringify(yield* mapStoreErrors(OpenRuns.compare(runs, id, graph))))
         })
       )

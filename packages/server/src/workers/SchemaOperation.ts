@@ -18,8 +18,6 @@ const hint = "A handler's schema is a JSON object like {\"input\": {\"type\": \"
 
 const MEMBERS = { members: new Set(Object.keys(HandlerSchema.fields)) }
 
-const NO_PAYLOADS: ReadonlySet<string> = new Set()
-
 const decode = decoder(HandlerSchema, hint)
 
 /** Stores the schema in a request's body, unless it is the known one, or that of a release that the endpoint does not run. */
@@ -33,7 +31,7 @@ export const operation = Effect.gen(function*() {
     const text = yield* readText(request, limit, "Report a smaller schema, or none.")
     // Callers read the schema. A handler may have put the value of a variable into it.
     const body = yield* scanJson(secrets.maskOf(endpoint)?.(text) ?? text, hint, MEMBERS)
-    const { error, input, output, streams } = yield* decode(yield* memberValues(body, NO_PAYLOADS, hint))
+    const { error, input, output, streams } = yield* decode(yield* memberValues(body, hint))
     const release = registry.releaseOf(endpoint.id, worker)
     if (release !== undefined && release !== endpoint.release) return
     const reported = {

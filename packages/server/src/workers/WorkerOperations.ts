@@ -77,8 +77,6 @@ const pingHint = "A heartbeat is a JSON object like {\"job_id\": [\"...\"], \"ru
 
 const PING = { members: new Set(Object.keys(Ping.fields)) }
 
-const NO_PAYLOADS: ReadonlySet<string> = new Set()
-
 const decodePing = decoder(Ping, pingHint)
 
 const isJobId = Schema.is(JobId)
@@ -366,7 +364,7 @@ const make = Effect.gen(function*() {
   const chunkTexts = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest, numbered: boolean) {
     const limit = numbered ? limits.chunkBytes : Math.max(limits.chunkBytes, limits.resultBytes)
     const body = yield* readJson(request, limit, chunkRemedy, chunkHint, CHUNK)
-    yield* decodeChunk(yield* memberValues(body, CHUNK.members, chunkHint))
+    yield* decodeChunk(yield* memberValues(body, chunkHint, CHUNK.members))
     const output = body.members.get("output")?.text ?? jsonNull
     if (numbered || Buffer.byteLength(body.text) <= limits.chunkBytes) return [output]
     if (!output.startsWith("\"")) return yield* tooLarge(limits.chunkBytes, splitRemedy)
@@ -465,7 +463,7 @@ const make = Effect.gen(function*() {
     // A POST may contain the heartbeat in its query and have no body.
     const value = text.trim() === ""
       ? {}
-      : yield* Effect.flatMap(scanJson(text, pingHint, PING), (body) => memberValues(body, NO_PAYLOADS, pingHint))
+      : yield* Effect.flatMap(scanJson(text, pingHint, PING), (body) => memberValues(body, pingHint))
     const ping = yield* decodePing(Predicate.isObject(value) ? { ...pingOf(address), ...value } : value)
     return yield* recordPing(endpoint, worker, ping, identity)
   })
