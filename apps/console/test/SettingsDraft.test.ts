@@ -37,6 +37,11 @@ describe("the settings of an endpoint in the form", () => {
     for (const member of ["canary", "createdAt", "previousRelease", "release"]) expect(spec).not.toHaveProperty(member)
   })
 
+  it("keep a variable that the endpoint has, whatever its name", () => {
+    const from = endpoint({ env: { "my-city.1": "Bern" } })
+    expect(edited({}, from)).toEqual({ spec: currentOf(from) })
+  })
+
   it("change only in the fields that were edited", () => {
     const unchanged = edited({})
     const changed = edited({ max: "9", idleSeconds: "2.5", scaler: "REQUEST_COUNT", scalerValue: "20" })

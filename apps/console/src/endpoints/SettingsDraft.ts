@@ -116,10 +116,15 @@ const NAME = /^[A-Za-z_][A-Za-z0-9_]*$/
 /** The contract is imported for its types alone, because the console does not load its schemas. */
 const isSecretName = (text: string): text is SecretName => /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/.test(text)
 
-/** What is wrong with each variable; undefined if nothing is. */
-const variableProblems = (variables: ReadonlyArray<VariableDraft>): ReadonlyArray<string | undefined> | undefined => {
+/** What is wrong with each variable; undefined if nothing is. The platform permits every name, so a variable that the endpoint has keeps its name. */
+const variableProblems = (
+  variables: ReadonlyArray<VariableDraft>,
+  env: Endpoint["env"]
+): ReadonlyArray<string | undefined> | undefined => {
   const problems = variables.map(({ kind, name, value }, index) => {
-    if (!NAME.test(name)) return "Write a name of letters, digits and _, which does not begin with a digit."
+    if (!NAME.test(name) && !Object.hasOwn(env, name)) {
+      return "Write a name of letters, digits and _, which does not begin with a digit."
+    }
     if (variables.findIndex((other) => other.name === name) < index) return "Another variable has this name."
     return kind === "secret" && !isSecretName(value) ? "Write the name of a secret." : undefined
   })
@@ -149,7 +154,7 @@ const NUMBERS = [
   "rateSeconds"
 ] as const
 
-const problemsOf = (draft: SettingsDraft, { source, workers }: Endpoint): SettingsProblems => {
+const problemsOf = (draft: SettingsDraft, { env, source, workers }: Endpoint): SettingsProblems => {
   const problems: { -readonly [field in TextSetting]?: string } = {}
   const ranges = rangesOf(draft, source.type)
   for (const field of NUMBERS) {
@@ -166,7 +171,7 @@ const problemsOf = (draft: SettingsDraft, { source, workers }: Endpoint): Settin
     if (Number(draft.min) > Number(draft.max)) problems.min = "Write at most the maximum."
     else if (warm > Number(draft.max)) problems.max = `Write at least ${warm}, which a warm time needs.`
   }
-  const variables = variableProblems(draft.variables)
+  const variables = variableProblems(draft.variables, env)
   return variables === undefined ? problems : { ...problems, variables }
 }
 
