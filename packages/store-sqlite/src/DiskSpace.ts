@@ -64,6 +64,8 @@ export type SpaceChange =
 export interface DiskSpace {
   /** Whether new jobs are rejected. */
   readonly isLow: () => boolean
+  /** Whether this many bytes can be used without a shortage. False when the free space cannot be read. */
+  readonly hasRoomFor: (bytes: number) => boolean
   /** Reads the free space. Returns the change of state, if there is one. */
   readonly update: () => SpaceChange | undefined
   /**
@@ -122,6 +124,15 @@ export const make = (
 
   return {
     isLow: () => low,
+    hasRoomFor: (bytes) => {
+      try {
+        const space = read()
+        // The WAL counts twice.
+        return space.free - 2 * bytes >= enoughOf(space)
+      } catch {
+        return false
+      }
+    },
     update: () => {
       const space = read()
       if (low) {

@@ -42,6 +42,7 @@ import {
   SqliteOpenError
 } from "./SqliteOpenError.ts"
 import * as TableVersions from "./TableVersions.ts"
+import * as WalSpace from "./WalSpace.ts"
 
 /** Path and durability of the database. */
 export interface Options {
@@ -60,6 +61,11 @@ export interface Options {
    * process.
    */
   readonly lockWaitMs?: number
+  /**
+   * Whether to write the whole WAL (16 MiB) at the start, which takes about 10 ms and makes the first commits twice as fast. Default: false, for databases
+   * that are open briefly. Has no effect with `D1`, on a disk with little free space, and for `:memory:`.
+   */
+  readonly fullWal?: boolean
   /** The free space to keep on the disk. See {@link DiskSpace}. Default: no reserve, and at least 512 MiB or a twentieth of the disk free. */
   readonly space?: DiskSpace.Options
 }
@@ -99,7 +105,7 @@ const FULL = 13
 const NOT_A_DATABASE = 26
 
 /** The number returned by a PRAGMA. */
-const pragma = (db: DatabaseSync, name: "application_id" | "user_version"): number => {
+const pragma = (db: DatabaseSync, name: "application_id" | "page_count" | "page_size" | "user_version"): number => {
   const value = db.prepare(`PRAGMA ${name}`).get()?.[name]
   if (typeof value !== "number") throw new Error(`PRAGMA ${name} returned ${String(value)}`)
   return value
@@ -254,8 +260,11 @@ export const layer = (options: Options): Layer.Layer<SqliteDatabase, SqliteOpenE
         )
       }
       if (migrated !== undefined) yield* logMigration(file, migrated)
-      const identity = isFile ? FileIdentity.make(file) : FileIdentity.inMemory
       const space = isFile ? DiskSpace.make(file, options.space ?? {}) : undefined
+      if (options.fullWal === true && durability === "D2" && space?.hasRoomFor(WalSpace.FULL_SIZE) === true) WalSpace.extend(file)
+      const identity = isFile
+        ? FileIdentity.make(file, () => pragma(db, "page_count") * pragma(db, "page_size"))
+        : FileIdentity.inMemory
       const condition = DatabaseCondition.make(file, identity, space)
 
       const statements = new Map<string, StatementSync>()

@@ -1,4 +1,4 @@
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe, it, vi } from "@effect/vitest"
 import { layer as sqliteLayer } from "@stint/store-sqlite"
 import { Scenario } from "@stint/store-testing"
 import { JobStore } from "@stint/store/JobStore"
@@ -8,6 +8,7 @@ import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
 import * as Schedule from "effect/Schedule"
+import type * as Scope from "effect/Scope"
 import {
   closeSync,
   existsSync,
@@ -26,9 +27,9 @@ import * as SqliteDatabase from "../src/SqliteDatabase.ts"
 import { tempFile } from "./TestDatabase.ts"
 
 /** Runs `use` on the stores of a file. `lines` receives the log. */
-const open = <A, E>(file: string, use: Effect.Effect<A, E, JobStore>, lines: Array<string> = []) =>
+const open = <A, E>(file: string, use: Effect.Effect<A, E, JobStore | Scope.Scope>, lines: Array<string> = []) =>
   Effect.provide(
-    use,
+    Effect.scoped(use),
     sqliteLayer({ file, lockWaitMs: 0, space: { intervalMs: 5 } }).pipe(
       Layer.provideMerge(Logger.layer([Logger.make(({ message }) => void lines.push(String(message)))]))
     ),
@@ -57,6 +58,15 @@ const damage = (file: string, from: number) => {
   closeSync(handle)
 }
 
+/** Advances the clock that decides how long the folder and the WAL count as confirmed, by more than that. */
+const waitConfirmed = Effect.acquireRelease(
+  Effect.sync(() => {
+    const now = performance.now.bind(performance)
+    return vi.spyOn(performance, "now").mockImplementation(() => now() + 3)
+  }),
+  (spy) => Effect.sync(() => spy.mockRestore())
+)
+
 /** What someone does to the open file, and the problem that the store reports. */
 const accidents: ReadonlyArray<readonly [string, "missing" | "replaced", (file: string) => void]> = [
   ["its folder is deleted", "missing", (file) => rmSync(dirname(file), { recursive: true })],
@@ -84,6 +94,7 @@ describe("a file that is lost while it is open", () => {
             for (const job of records(20)) yield* store.insert(job)
             const [held] = (yield* store.claim(endpoint, 1, { _tag: "Claim", now: 0, worker: "ann" })).jobs
             accident(file)
+            if (title.includes("WAL")) yield* waitConfirmed
             for (const job of records(50)) {
               const error = yield* Effect.flip(store.insert(job))
               assert.strictEqual(problemOf(error), problem)
@@ -125,6 +136,7 @@ describe("a file that is lost while it is open", () => {
           const store = yield* JobStore
           yield* store.insert(before)
           renameSync(dirname(file), moved)
+          yield* waitConfirmed
           assert.strictEqual(yield* Scenario.reasonOf(store.insert(during)), "StoreBroken")
           yield* waitFor(() => existsSync(`${file}.rescued`))
           rmSync(dirname(file), { recursive: true })

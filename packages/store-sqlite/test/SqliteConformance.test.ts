@@ -12,6 +12,7 @@ import {
   outboxSuite,
   releaseStoreSuite,
   runStoreSuite,
+  runWebhookSuite,
   scheduleStoreSuite,
   secretStoreSuite,
   textSearchSuite,
@@ -46,6 +47,7 @@ batchStoreSuite(
 )
 jobLogStoreSuite("sqlite", Layer.merge(SqliteJobStore.layer, SqliteJobLogStore.layer).pipe(Layer.provide(layerTemp())))
 runStoreSuite("sqlite", SqliteJobStore.layer.pipe(Layer.provide(layerTemp())), { sequences: 30 })
+runWebhookSuite("sqlite", Layer.merge(SqliteJobStore.layer, SqliteWebhookStore.layer).pipe(Layer.provide(layerTemp())))
 bulkStoreSuite("sqlite", SqliteJobStore.layer.pipe(Layer.provide(layerTemp())), { sequences: 30 })
 errorGroupSuite("sqlite", Layer.merge(SqliteJobStore.layer, SqliteEndpointStore.layer).pipe(Layer.provide(layerTemp())))
 textSearchSuite("sqlite", SqliteJobStore.layer.pipe(Layer.provide(layerTemp())), { isIndexed: true })

@@ -15,6 +15,7 @@ import { fileURLToPath } from "node:url"
 import * as SqliteDatabase from "../src/SqliteDatabase.ts"
 import * as SqliteEndpointStore from "../src/SqliteEndpointStore.ts"
 import * as SqliteJobStore from "../src/SqliteJobStore.ts"
+import * as WalSpace from "../src/WalSpace.ts"
 import { tempFile } from "./TestDatabase.ts"
 import { cutWal } from "./WalCuts.ts"
 
@@ -151,4 +152,7 @@ describe("durability", () => {
   }
 
   it.live("R12: keeps every acknowledged job when the WAL is cut off anywhere after the job's commit", () => cutWal(60))
+
+  it.live("R12: keeps every acknowledged job when only zeros follow its commit in a WAL of full size", () =>
+    cutWal(60, WalSpace.FULL_SIZE))
 })

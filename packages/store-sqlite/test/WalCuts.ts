@@ -7,7 +7,7 @@ import { JobStore } from "@stint/store/JobStore"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as fc from "fast-check"
-import { copyFileSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
+import { copyFileSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs"
 import * as SqliteDatabase from "../src/SqliteDatabase.ts"
 import * as SqliteJobStore from "../src/SqliteJobStore.ts"
 import { tempFile } from "./TestDatabase.ts"
@@ -28,9 +28,10 @@ const missingOf = (ids: ReadonlyArray<string>) =>
 
 /**
  * Stores 30 jobs, and cuts the WAL `count` times: each time somewhere after the commit of a random job. Asserts that this job and all earlier
- * ones survive. Returns the number of jobs that were looked up.
+ * ones survive. `size`: zeros follow the cut up to this size, as in a WAL that had its full size from the start. Returns the number of jobs that were looked
+ * up.
  */
-export const cutWal = Effect.fnUntraced(function*(count: number) {
+export const cutWal = Effect.fnUntraced(function*(count: number, size = 0) {
   const file = yield* tempFile
   const copy = yield* tempFile
   yield* open(copy, Effect.void)
@@ -55,19 +56,23 @@ export const cutWal = Effect.fnUntraced(function*(count: number) {
     })
   )
   const base = readFileSync(copy)
+  const writeWal = (bytes: Buffer) => {
+    writeFileSync(`${copy}-wal`, bytes)
+    if (size > bytes.length) truncateSync(`${copy}-wal`, size)
+  }
   const seed = SeededRandom.runSeed()
   const cuts = fc.sample(fc.tuple(fc.nat({ max: 29 }), fc.nat({ max: 20_000 })), { numRuns: count, seed })
   let lookedUp = 0
   for (const [acknowledged, beyond] of cuts) {
     writeFileSync(copy, base)
-    writeFileSync(`${copy}-wal`, wal.subarray(0, (lengths[acknowledged] ?? 0) + beyond))
+    writeWal(wal.subarray(0, (lengths[acknowledged] ?? 0) + beyond))
     const missing = yield* open(copy, missingOf(ids.slice(0, acknowledged + 1)))
     assert.deepStrictEqual(missing, [], `STINT_PROPERTY_SEED=${seed}, after ${acknowledged + 1} jobs, ${beyond} bytes further`)
     lookedUp += acknowledged + 1
   }
   // The jobs exist only in the WAL: if its last part is cut off, the last job is lost.
   writeFileSync(copy, base)
-  writeFileSync(`${copy}-wal`, wal.subarray(0, lengths[28]))
+  writeWal(wal.subarray(0, lengths[28]))
   assert.deepStrictEqual(yield* open(copy, missingOf(ids)), ids.slice(29))
   rmSync(`${copy}-wal`, { force: true })
   return lookedUp
