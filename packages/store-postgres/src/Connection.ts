@@ -110,6 +110,12 @@ const limitsOf = (deadlineMs: number): ReadonlyArray<string> => [
   "SET client_connection_check_interval = 1000"
 ]
 
+/**
+ * The server's function that waits until a standby has a commit. When the wait is cancelled, by an operator or by the limits above while this process is
+ * frozen, the server warns and then reports the commit as successful. It would be lost with the server.
+ */
+const SYNCHRONOUS_WAIT = "SyncRepWaitForLSN"
+
 /** Opens a connection. The promise rejects with the driver's error. */
 export const connect = async ({ deadlineMs, password, prepare, settings, url }: ConnectionOptions): Promise<Connection> => {
   const socket = new Socket()
@@ -126,6 +132,7 @@ export const connect = async ({ deadlineMs, password, prepare, settings, url }: 
   let open = true
   let running = 0
   let failure: Error | undefined
+  let unconfirmed: Error | undefined
   const ended: Array<() => void> = []
   const close = () => {
     if (!open) return
@@ -148,6 +155,12 @@ export const connect = async ({ deadlineMs, password, prepare, settings, url }: 
     close()
   })
   client.on("end", close)
+  client.on("notice", ({ routine }) => {
+    if (routine === SYNCHRONOUS_WAIT) {
+      unconfirmed = new Error("the server has not waited until a standby has the commit")
+      destroy(unconfirmed.message)
+    }
+  })
   try {
     await client.connect()
   } catch (cause) {
@@ -166,7 +179,9 @@ export const connect = async ({ deadlineMs, password, prepare, settings, url }: 
     // The deadline restarts at the first pending statement and at each response, because a busy connection can hang, too.
     if (running === 1) timer.refresh()
     try {
-      return await run()
+      const result = await run()
+      if (unconfirmed !== undefined) throw unconfirmed
+      return result
     } catch (cause) {
       throw sqlStateOf(cause) === undefined ? failure ?? cause : cause
     } finally {

@@ -48,9 +48,6 @@ export interface ImportTarget extends TransferTarget {
 /** The advisory lock of imports, held by the connection. */
 const IMPORT_LOCK = 5_354_494_002
 
-/** The node number under which the counts of the copied jobs are stored. Real nodes begin at 1. */
-const NODE = 0
-
 /** The tables with numbered rows, and the column with the number. */
 const NUMBERED: Readonly<Record<string, string>> = {
   audit: "id",
@@ -158,7 +155,7 @@ const begin = async (connection: Connection, database: string, origin: number | 
 
 /** Counts the jobs and their log lines, as one node. */
 const writeTallies = async (query: Query) => {
-  const tallies = TallyRows.make(NODE).begin()
+  const tallies = TallyRows.make(TallyRows.FOLDED).begin()
   for (const place of STATE_TABLES) {
     let after = ""
     while (true) {
@@ -179,8 +176,10 @@ const writeTallies = async (query: Query) => {
   )
   for (const row of logs) tallies.logged(...decodeLogs(row))
   // Counts are read through the node's row.
-  await query(`INSERT INTO stint.nodes (no, started_at, seen_at) VALUES ($1, now(), 'epoch') ON CONFLICT DO NOTHING`, [NODE])
-  await query(`DELETE FROM stint.tallies WHERE node = $1`, [NODE])
+  await query(`INSERT INTO stint.nodes (no, started_at, seen_at) VALUES ($1, now(), 'epoch') ON CONFLICT DO NOTHING`, [
+    TallyRows.FOLDED
+  ])
+  await query(`DELETE FROM stint.tallies WHERE node = $1`, [TallyRows.FOLDED])
   await tallies.send(query)
 }
 

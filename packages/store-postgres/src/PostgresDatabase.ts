@@ -101,6 +101,18 @@ export const nameOf = (url: string): string => {
   return isPlain ? `${host}${pathname}` : "the given address"
 }
 
+/**
+ * A standby responds to reads, with data that may be old. During a failover, a proxy or a name may point to one that is never promoted, and a connection to
+ * it would stay open.
+ */
+const refuseStandby = async (connection: Connection): Promise<void> => {
+  const [row] = await connection.query("SELECT pg_is_in_recovery()")
+  if (row?.[0] !== true) return
+  const problem = "the server is a standby"
+  connection.destroy(problem)
+  throw new Error(problem)
+}
+
 /** A connection that is opened on first use, and again after it was lost. */
 interface Slot {
   readonly get: () => Promise<Connection>
@@ -121,6 +133,7 @@ const makeSlot = (options: ConnectionOptions): Slot => {
       connection.onEnd(() => {
         current = undefined
       })
+      await refuseStandby(connection)
       return connection
     } catch (cause) {
       failedAt = performance.now()

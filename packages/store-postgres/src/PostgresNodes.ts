@@ -5,6 +5,7 @@
  *   every second    write the heartbeat, read the live nodes            one round trip, on a connection of its own
  *   publish         NOTIFY, at most once in 5 ms, with all hints since
  *   notification    wake the waiters of the named keys
+ *   every 10 min    the oldest node removes the rows of ended nodes     EndedNodes.ts
  *   new connection, node gone or added, every 15 s                      wake all waiters: hints may have been lost
  * ```
  *
@@ -12,10 +13,13 @@
  * endpoint belongs to the live node for which a hash of both is highest (rendezvous hashing), so a node that joins or leaves moves only the endpoints
  * that it gains or loses.
  *
+ * Each heartbeat compares the clock of this machine with the database's, and a difference is logged once.
+ *
  * NOTIFY takes a lock that all commits with notifications share, so hints are never part of the transactions of jobs.
  */
 import { Nodes, type Receive } from "@stint/store/Nodes"
 import * as OutageLog from "@stint/store/OutageLog"
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
@@ -23,6 +27,7 @@ import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import { hash } from "node:crypto"
 import type { Connection } from "./Connection.ts"
+import * as EndedNodes from "./EndedNodes.ts"
 import { PostgresDatabase } from "./PostgresDatabase.ts"
 
 /** How long after its last heartbeat a node counts as dead. Three heartbeats, so that a single late one causes no takeover. */
@@ -32,6 +37,9 @@ export const DEAD_AFTER = "3 seconds"
 export const CONNECTIONS = 5
 
 const HEARTBEAT = "1 second"
+
+/** How often the rows of ended nodes are removed. */
+const FOLD_EVERY = "10 minutes"
 
 /** How many heartbeats pass until all waiters read again, in case a hint was lost. */
 const BEATS_UNTIL_LOOK = 15
@@ -48,6 +56,9 @@ const MAX_PAYLOAD_BYTES = 7_500
 /** If there are more hints than this at once, all waiters of the other nodes read again instead. */
 const MAX_HINTS = 5_000
 
+/** A clock that differs from the database's by more than this is logged. Milliseconds. As in `stint doctor`. */
+const MAX_SKEW_MILLIS = 1_000
+
 const CHANNEL = "stint_hints"
 
 /** Nodes of different versions read it, so only optional members may be added. */
@@ -57,6 +68,7 @@ const Payload = Schema.fromJsonString(Schema.Struct({
   hints: Schema.optionalKey(Schema.Array(Schema.Tuple([Schema.String, Schema.String, Schema.Int])))
 }))
 const decodePayload = Schema.decodeUnknownOption(Payload)
+const decodeClock = Schema.decodeUnknownSync(Schema.Tuple([Schema.Finite]))
 const decodeNode = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int, Schema.NullOr(Schema.String), Schema.Boolean]))
 
 type Hint = readonly [topic: string, key: string, count: number]
@@ -64,7 +76,8 @@ type Hint = readonly [topic: string, key: string, count: number]
 const BEAT =
   `INSERT INTO stint.nodes (no, started_at, seen_at, report, leaving, version, clock) VALUES ($1, now(), now(), $2, $3, $4, $5)
   ON CONFLICT (no) DO UPDATE SET seen_at = now(), report = excluded.report, leaving = excluded.leaving, version = excluded.version,
-    clock = excluded.clock`
+    clock = excluded.clock
+  RETURNING (extract(epoch FROM clock_timestamp()) * 1000)::float8`
 
 const OTHERS =
   `SELECT no, report, leaving FROM stint.nodes WHERE no <> $1 AND seen_at > now() - interval '${DEAD_AFTER}' ORDER BY no`
@@ -90,12 +103,26 @@ const payloadsOf = (node: number, hints: ReadonlyArray<Hint>): ReadonlyArray<str
   return payloads
 }
 
+/**
+ * How far a clock is ahead of the database's: at least `from`, at most `to`. The database read its own clock at some time between the two times of
+ * this machine.
+ */
+interface Skew {
+  readonly from: number
+  readonly to: number
+}
+
+const isWrong = ({ from, to }: Skew): boolean => from > MAX_SKEW_MILLIS || to < -MAX_SKEW_MILLIS
+
+const isRight = ({ from, to }: Skew): boolean => from >= -MAX_SKEW_MILLIS && to <= MAX_SKEW_MILLIS
+
 /** The weight of a node for an endpoint. */
 const weightOf = (node: number, endpoint: string): string => hash("sha1", `${node}\n${endpoint}`)
 
 const make = Effect.gen(function*() {
   const db = yield* PostgresDatabase
   const { node } = db
+  const clock = yield* Clock.Clock
   const receivers = new Map<string, Array<Receive>>()
   let others: ReadonlyArray<number> = []
   /** The other nodes that are not shutting down. */
@@ -157,19 +184,22 @@ const make = Effect.gen(function*() {
   }
 
   const beat = Effect.tryPromise({
-    try: async () => {
+    try: async (): Promise<Skew> => {
       const isNew = connection?.isOpen() !== true
       connection = connection?.isOpen() === true ? connection : await open()
-      const [, rows] = await Promise.all([
-        connection.query(BEAT, [node, report(), leaving, db.version ?? null, Date.now()]),
+      const before = clock.currentTimeMillisUnsafe()
+      const [[written], rows] = await Promise.all([
+        connection.query(BEAT, [node, report(), leaving, db.version ?? null, before]),
         connection.query(OTHERS, [node])
       ])
+      const after = clock.currentTimeMillisUnsafe()
+      const [time] = decodeClock(written)
       const live = rows.map((row) => decodeNode(row))
-      const before = others
+      const known = others
       others = live.map(([no]) => no)
       staying = live.flatMap(([no, , isLeaving]) => isLeaving ? [] : [no])
       reports = new Map(live.flatMap(([no, text]) => text === null || text === "" ? [] : [[`node ${no}`, text]]))
-      const changed = others.length !== before.length || others.some((no) => !before.includes(no))
+      const changed = others.length !== known.length || others.some((no) => !known.includes(no))
       // A new node has missed the hints that were sent before this node knew it.
       if (changed || mustTell) {
         mustTell = false
@@ -177,6 +207,7 @@ const make = Effect.gen(function*() {
       }
       beats += 1
       if (isNew || changed || (others.length > 0 && beats % BEATS_UNTIL_LOOK === 0)) wakeAll()
+      return { from: before - time, to: after - time }
     },
     catch: (cause) => cause instanceof Error ? cause.message : String(cause)
   })
@@ -187,8 +218,23 @@ const make = Effect.gen(function*() {
         `The other nodes cannot be reached through ${db.name}: ${problem}. Waiting calls may notice changes later.`
       )
   })
+  const wrongClock = OutageLog.make({
+    onFailure: (problem) =>
+      Effect.logWarning(
+        `The clock of this machine is ${problem} that of ${db.name}. Leases and timeouts use the clock of the node that writes them, so jobs may ` +
+          "run twice or wait too long. Synchronize the clocks of all nodes (NTP)."
+      ),
+    onRecovery: Effect.logInfo(`The clock of this machine agrees with that of ${db.name} again.`)
+  })
+  const checkClock = (skew: Skew) => {
+    if (isRight(skew)) return wrongClock.succeeded
+    // A slow heartbeat may leave it open.
+    if (!isWrong(skew)) return Effect.void
+    const seconds = (Math.abs(skew.from + skew.to) / 2_000).toFixed(1)
+    return wrongClock.failed(`${seconds} s ${skew.from > 0 ? "ahead of" : "behind"}`)
+  }
   const watched = Effect.matchEffect(beat, {
-    onSuccess: () => outage.succeeded,
+    onSuccess: (skew) => Effect.andThen(outage.succeeded, checkClock(skew)),
     onFailure: (problem) => {
       mustTell = true
       return outage.failed(problem)
@@ -209,10 +255,17 @@ const make = Effect.gen(function*() {
   yield* watched
   yield* Effect.forkScoped(Effect.repeat(watched, Schedule.spaced(HEARTBEAT)))
 
+  const isOldest = () => others.every((other) => other > node)
+  const folds = OutageLog.make({
+    onFailure: (problem) => Effect.logWarning(`The rows of ended nodes cannot be removed: ${problem}`)
+  })
+  const fold = Effect.suspend(() => isOldest() ? folds.watch(db.write("remove ended nodes", EndedNodes.fold)) : Effect.void)
+  yield* Effect.forkScoped(Effect.forever(Effect.andThen(Effect.sleep(FOLD_EVERY), fold)))
+
   return Nodes.of({
     name: `node ${node}`,
     hasOthers: () => others.length > 0,
-    isOldest: () => others.every((other) => other > node),
+    isOldest,
     publish: (topic, key, count = 1) => {
       if (others.length === 0) return
       const id = `${topic}\n${key}`

@@ -3,6 +3,8 @@
  *
  * Each node has its own rows, which are summed on read, so nodes never wait for each other's counts. A change inserts a new row and deletes the
  * previous one (`gen`) instead of updating it. The newest row comes first in the index, so a long open transaction does not slow down reads.
+ *
+ * The counts of nodes that ended long ago are in the rows of node 0 (EndedNodes.ts).
  */
 import type { JobHead } from "@stint/store/JobRecord"
 import type { Depth } from "@stint/store/JobStore"
@@ -61,6 +63,36 @@ const SUM = `SELECT ${
 } FROM stint.nodes n CROSS JOIN LATERAL (
   SELECT * FROM stint.tallies WHERE scope = $1 AND id = $2 AND node = n.no ORDER BY gen DESC LIMIT 1
 ) t`
+
+/** The number of the node that has the counts of copied jobs (Import.ts) and of ended nodes. Real nodes begin at 1. */
+export const FOLDED = 0
+
+const EACH_COLUMN = COLUMNS.split(", ")
+
+const FOLD = `WITH gone AS (
+    DELETE FROM stint.tallies WHERE node = ANY($1::int[]) RETURNING *
+  ), newest AS (
+    SELECT DISTINCT ON (scope, id, node) * FROM gone ORDER BY scope, id, node, gen DESC
+  ), sums AS (
+    SELECT scope, id, ${
+  EACH_COLUMN.map((column) => `sum(${column})::bigint AS ${column}`).join(", ")
+} FROM newest GROUP BY scope, id
+  ), replaced AS (
+    DELETE FROM stint.tallies t USING sums s WHERE t.scope = s.scope AND t.id = s.id AND t.node = ${FOLDED} RETURNING t.*
+  ), before AS (
+    SELECT DISTINCT ON (scope, id) * FROM replaced ORDER BY scope, id, gen DESC
+  ), after AS (
+    SELECT scope, id, coalesce(before.gen, 0) + 1 AS gen,
+      ${EACH_COLUMN.map((column) => `sums.${column} + coalesce(before.${column}, 0) AS ${column}`).join(", ")}
+    FROM sums LEFT JOIN before USING (scope, id)
+  )
+  INSERT INTO stint.tallies (scope, id, node, gen, ${COLUMNS})
+  SELECT scope, id, ${FOLDED}, gen, ${COLUMNS} FROM after WHERE (${COLUMNS}) <> (${EACH_COLUMN.map(() => "0").join(", ")})`
+
+/** Moves the counts of nodes to node 0. The transaction has locked the rows of these nodes and of node 0. */
+export const fold = async (query: Query, nodes: ReadonlyArray<number>): Promise<void> => {
+  await query(FOLD, [nodes])
+}
 
 /** Reads the counts of all nodes. */
 export const read = async (query: Query, scope: Scope, id: string): Promise<Readonly<Counts>> => {
@@ -149,7 +181,10 @@ export const make = (node: number): TallyRows => {
         next = rows.map(({ counts, gen, key }) => [key, { gen, counts }])
         const old = rows.filter(({ before }) => before !== undefined)
         await Promise.all([
-          // Divides by zero to abort the transaction when another process has taken over the rows of this node.
+          // Divides by zero to abort the transaction when the row of this node, and with it its counts, was removed (EndedNodes.ts). Keeps it until the
+          // commit.
+          query(`SELECT 1 / count(*) FROM (SELECT 1 FROM stint.nodes WHERE no = $1 FOR KEY SHARE) n`, [node]),
+          // The same when another process has taken over the rows of this node.
           old.length === 0 ? undefined : query(
             `WITH deleted AS (
                DELETE FROM stint.tallies t USING unnest($1::text[], $2::text[], $3::bigint[]) AS u (scope, id, gen)

@@ -13,6 +13,7 @@ import {
   outboxSuite,
   releaseStoreSuite,
   runStoreSuite,
+  runWebhookSuite,
   scheduleStoreSuite,
   secretStoreSuite,
   textSearchSuite,
@@ -67,6 +68,10 @@ describe.skipIf(missing !== undefined)(missing ?? "postgres", () => {
   keyStoreSuite("postgres", PostgresKeyStore.layer.pipe(Layer.provide(layer)))
   secretStoreSuite("postgres", PostgresSecretStore.layer.pipe(Layer.provide(layer)))
   outboxSuite("postgres", Layer.merge(PostgresJobStore.layer, PostgresWebhookStore.layer).pipe(Layer.provide(layer)))
+  runWebhookSuite(
+    "postgres",
+    Layer.mergeAll(PostgresJobStore.layer, PostgresRunStore.layer, PostgresWebhookStore.layer).pipe(Layer.provide(layer))
+  )
   endpointRemovalSuite("postgres", Layer.merge(PostgresJobStore.layer, PostgresEndpointStore.layer).pipe(Layer.provide(layer)))
   batchStoreSuite(
     "postgres",

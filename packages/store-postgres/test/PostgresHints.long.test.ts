@@ -1,10 +1,12 @@
 import { assert, describe, it, vi } from "@effect/vitest"
+import { withDivergentClock } from "@stint/store-testing"
 import { Nodes } from "@stint/store/Nodes"
 import { SharedSettings } from "@stint/store/SharedSettings"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
+import * as Logger from "effect/Logger"
 import * as Redacted from "effect/Redacted"
 import * as Schedule from "effect/Schedule"
 import * as Scope from "effect/Scope"
@@ -85,6 +87,37 @@ describe.skipIf(missing !== undefined)(missing ?? "nodes of a database", () => {
         const second = yield* node(address)
         yield* eventually(() => first.nodes.hasOthers() && second.nodes.hasOthers())
       })
+  )
+
+  rule(
+    "a node with a wrong clock warns once, and says once that the clock is right again",
+    (address) =>
+      withDivergentClock((setWallClock) =>
+        Effect.gen(function*() {
+          const logged: Array<string> = []
+          const logger = Logger.make(({ logLevel, message }) => void logged.push(`${logLevel} ${String(message)}`))
+          const beats = () => Effect.promise(() => execute(address, "SELECT clock FROM stint.nodes"))
+          yield* setWallClock(-90_000)
+          yield* Effect.gen(function*() {
+            yield* node(address)
+            yield* eventually(() => logged.length > 0)
+            assert.match(logged[0] ?? "", /^Warn The clock of this machine is (89|90)\.\d s behind that of localhost\/test\d+\./)
+            yield* setWallClock(90_000 + 30_000)
+            // Two heartbeats with the clock wrong in the other direction.
+            for (let beat = 0; beat < 2; beat++) {
+              const [before] = yield* beats()
+              yield* beats().pipe(Effect.repeat({ until: ([now]) => now?.[0] !== before?.[0] }))
+            }
+            assert.strictEqual(logged.length, 1)
+            yield* setWallClock(-30_000)
+            yield* eventually(() => logged.length > 1)
+            assert.match(logged[1] ?? "", /^Info The clock of this machine agrees with that of localhost\/test\d+ again\.$/)
+            yield* setWallClock(2_000)
+            yield* eventually(() => logged.length > 2)
+            assert.match(logged[2] ?? "", /^Warn The clock of this machine is \d\.\d s ahead of/)
+          }).pipe(Effect.provide(Logger.layer([logger])))
+        })
+      )
   )
 
   rule("nodes agree on a shared setting, even when they start together", (address) =>

@@ -6,12 +6,12 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import * as PostgresDatabase from "../src/PostgresDatabase.ts"
-import { execute, startCluster, type TestCluster } from "../src/testing.ts"
+import { type ClusterOptions, execute, startCluster, type TestCluster } from "../src/testing.ts"
 
 export { execute, missing } from "../src/testing.ts"
 
 /** The cluster of a test file, which runs before its first test until after its last. */
-export const testCluster = (options: { readonly fsync?: boolean } = {}): TestCluster => {
+export const testCluster = (options: ClusterOptions = {}): TestCluster => {
   let started: TestCluster | undefined
   const cluster = (): TestCluster => {
     if (started === undefined) throw new Error("the cluster is not running")
@@ -25,6 +25,7 @@ export const testCluster = (options: { readonly fsync?: boolean } = {}): TestClu
     get folder() {
       return cluster().folder
     },
+    run: (...command) => cluster().run(...command),
     url: (database) => cluster().url(database),
     ctl: (...args) => cluster().ctl(...args),
     stop: () => cluster().stop()

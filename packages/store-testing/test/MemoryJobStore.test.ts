@@ -12,6 +12,7 @@ import {
   outboxSuite,
   releaseStoreSuite,
   runStoreSuite,
+  runWebhookSuite,
   scheduleStoreSuite,
   secretStoreSuite,
   textSearchSuite,
@@ -38,6 +39,7 @@ endpointRemovalSuite("memory", MemoryJobStore.layerWithEndpoints)
 batchStoreSuite("memory", MemoryJobStore.layerWithEndpoints, { sequences: 1_000 })
 jobLogStoreSuite("memory", MemoryJobStore.layer)
 runStoreSuite("memory", MemoryJobStore.layer, { sequences: 400 })
+runWebhookSuite("memory", MemoryJobStore.layer)
 bulkStoreSuite("memory", MemoryJobStore.layer, { sequences: 300 })
 errorGroupSuite("memory", MemoryJobStore.layerWithEndpoints)
 textSearchSuite("memory", MemoryJobStore.layer, { isIndexed: false })

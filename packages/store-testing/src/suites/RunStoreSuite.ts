@@ -179,10 +179,43 @@ export const runStoreSuite = <E>(name: string, store: Layer.Layer<RunStores, E>,
         const { claim, started, write } = yield* make
         const job = yield* started()
         const first = spawn("stamp")
-        yield* write(job, { records: [first] })
+        const { spawned } = yield* write(job, { records: [first] })
         const repeated = yield* write(job, { records: [{ ...first, child: spawn("stamp").child }] })
+        assert.deepStrictEqual(spawned.map(({ endpoint, id }) => [endpoint, id]), [[CHILDREN, first.id]])
+        assert.deepStrictEqual(repeated.spawned, [])
         assert.strictEqual(memberOf(repeated.entries[0] ?? assert.fail(), "job"), first.id)
         assert.deepStrictEqual((yield* claim("bob", 0, CHILDREN)).map(({ id }) => id), [first.id])
+      }))
+
+    rule(
+      "says in which trace a started child is, and gives the child to its worker with this trace",
+      () =>
+        Effect.gen(function*() {
+          const { claim, started, write } = yield* make
+          const job = yield* started()
+          const trace = { traceparent: `00-${"1".repeat(32)}-${"2".repeat(16)}-01`, tracestate: "vendor=1" }
+          const id = childId(uuidV7At(0))
+          const child = Scenario.record({ id, endpoint: CHILDREN, createdAt: 7, ...trace })
+          const { spawned: [one = assert.fail()] } = yield* write(job, {
+            records: [{ kind: "spawn", path: "stamp", child, until: null }]
+          })
+          assert.deepInclude(one, { id, endpoint: CHILDREN, createdAt: 7, ...trace })
+          const [taken = assert.fail()] = yield* claim("bob", 0, CHILDREN)
+          assert.deepInclude(taken, { id, ...trace })
+        })
+    )
+
+    rule("reports the end of a run once when the write that ends it is repeated", () =>
+      Effect.gen(function*() {
+        const { started, write } = yield* make
+        const job = yield* started()
+        const changes = { records: [spawn("stamp")], finish: { output: null, error: "no", cancelled: false } }
+        const first = yield* write(job, changes)
+        assert.strictEqual(first.state, "ended")
+        const ends = first.applied.flatMap((one) => one._tag === "Changed" ? [[one.after.id, one.after.status]] : [])
+        assert.deepStrictEqual(ends, [[job.id, "FAILED"]])
+        assert.deepStrictEqual(first.applied.flatMap(othersOf), first.spawned.map(({ id }) => id))
+        assert.deepInclude(yield* write(job, changes), { state: "ended", applied: [], spawned: [] })
       }))
 
     rule(
@@ -822,6 +855,30 @@ export const runStoreSuite = <E>(name: string, store: Layer.Layer<RunStores, E>,
     )
 
     rule(
+      "a retry forgets an event at which the run failed, and waits for another one; it keeps other events",
+      () =>
+        Effect.gen(function*() {
+          const { apply, claim, runs, started, write } = yield* make
+          const job = yield* started()
+          const waiting = (path: string): NewEntry => ({ kind: "wait", path, name: path, key: "", until: null })
+          const event = (name: string, body: JsonText) =>
+            runs.send(ENDPOINT, { name, key: "", body, id: null, expiresAt: 9_000 }, 0)
+          yield* write(job, { records: [waiting("write"), waiting("post")] })
+          yield* event("write", toJsonText({ text: "hello" }))
+          yield* event("post", toJsonText({ stamp: 1 }))
+          yield* write(job, {
+            records: [{ kind: "failed", path: "post~0", body: toJsonText({ error: "the event does not fit" }) }],
+            finish: { output: null, error: "the event does not fit", cancelled: false }
+          })
+          yield* apply(job.id, { _tag: "Retry", now: 0, endpoint: ENDPOINT })
+          const [again = assert.fail()] = yield* claim()
+          assert.deepStrictEqual(pathsOf(yield* write(again, { after: 0 })), ["write wait", "write event"])
+          yield* write(again, { records: [waiting("post")] })
+          assert.deepInclude(yield* event("post", toJsonText({ stamps: 1 })), { run: job.id })
+        })
+    )
+
+    rule(
       "a retry from a node within a part forgets the later nodes of this part, and no other part",
       () =>
         Effect.gen(function*() {
@@ -843,6 +900,27 @@ export const runStoreSuite = <E>(name: string, store: Layer.Layer<RunStores, E>,
           assert.deepInclude(yield* runs.retry(ENDPOINT, job.id, "both.left.cut", 0), { _tag: "Changed" })
           const [again = assert.fail()] = yield* claim()
           assert.deepStrictEqual(pathsOf(yield* write(again, { after: 0 })), ["list step", "both.right.dry step"])
+        })
+    )
+
+    rule(
+      "gives a child the priority and the tags of its run, up to the maximum, when it inherits them",
+      () =>
+        Effect.gen(function*() {
+          const { claim, head, jobs, write } = yield* make
+          yield* jobs.insert(Scenario.record({ priority: 40, tags: ["nightly"] }))
+          const [job = assert.fail()] = yield* claim()
+          const [own, inheriting, bounded] = [spawn("own"), spawn("stamp"), spawn("post")]
+          yield* write(job, {
+            start: { definition: HASH, ttlMs: 1_000_000_000, undo: false },
+            records: [
+              own,
+              { ...inheriting, inherits: { maxPriority: 100, tags: true } },
+              { ...bounded, inherits: { maxPriority: 10, tags: false } }
+            ]
+          })
+          const found = yield* Effect.forEach([own, inheriting, bounded], ({ id }) => head(id, CHILDREN))
+          assert.deepStrictEqual(found.map(({ priority, tags }) => [priority, tags]), [[0, []], [40, ["nightly"]], [10, []]])
         })
     )
 

@@ -157,6 +157,20 @@ const isFailure = (entry: RunEntry): boolean => {
   return status !== undefined && status !== "COMPLETED"
 }
 
+/** The path of the entry that records why the run failed at a node, when no other entry records it. */
+const RUN_FAILURE = /^([^~]*)~0$/
+
+/**
+ * The paths whose event the pipeline could not read: the run failed there, although the path is settled by an event. The run waits again, because the
+ * same event would fail it again.
+ */
+const unreadEvents = (entries: ReadonlyArray<RunEntry>): ReadonlyArray<string> => {
+  const failures = entries.flatMap(({ kind, path }) => (kind === "failed" ? RUN_FAILURE.exec(path)?.[1] : undefined) ?? [])
+  return failures.length === 0
+    ? []
+    : entries.filter(({ kind, path }) => kind === "event" && failures.includes(path)).map(({ path }) => path)
+}
+
 /**
  * Whether a node runs again when the node `from` does: it is that node, a node within it, or a later node of a sequence around it. The names in an
  * address are alternately those of nodes and of parts: `extras.cover.draw`.
@@ -174,8 +188,8 @@ const isFrom = (places: ReadonlyMap<string, number>, from: string): (path: strin
 }
 
 /**
- * The entries that a retry removes: those of failed and unsettled paths and, with `from`, all entries of that node and of the nodes after it.
- * `onlyFrom`: only the latter, because the run has not ended. Undefined: the graph has no such node.
+ * The entries that a retry removes: those of failed and unsettled paths and of events that the pipeline could not read and, with `from`, all entries
+ * of that node and of the nodes after it. `onlyFrom`: only the latter, because the run has not ended. Undefined: the graph has no such node.
  */
 export const forgotten = (
   entries: ReadonlyArray<RunEntry>,
@@ -186,7 +200,11 @@ export const forgotten = (
   const places = new Map((graph?.nodes ?? []).map(({ address }, place) => [address, place]))
   if (from !== undefined && !places.has(from)) return undefined
   const isAgain = from === undefined ? () => false : isFrom(places, from)
-  const paths = new Set(onlyFrom ? [] : entries.filter((entry) => entry.isOpen || isFailure(entry)).map(({ path }) => path))
+  const paths = new Set(
+    onlyFrom
+      ? []
+      : [...entries.filter((entry) => entry.isOpen || isFailure(entry)).map(({ path }) => path), ...unreadEvents(entries)]
+  )
   return entries.filter(({ kind, path }) =>
     (paths.has(path) && kind !== "choice" && kind !== "undo") || (!path.startsWith("~") && isAgain(path))
   )

@@ -26,10 +26,19 @@ export type NewEntry =
     readonly kind: "spawn"
     readonly path: string
     readonly child: JobRecord | { readonly refused: string }
+    /** What the child takes from its run instead of its own record. Default: nothing. */
+    readonly inherits?: Inherited | undefined
     readonly until: number | null
   }
   | { readonly kind: "sleep"; readonly path: string; readonly until: number }
   | { readonly kind: "wait"; readonly path: string; readonly name: string; readonly key: string; readonly until: number | null }
+
+/** What a child job takes from its run. */
+export interface Inherited {
+  /** The run's priority, up to this maximum of the child's endpoint. Undefined: the child has its own. */
+  readonly maxPriority?: number | undefined
+  readonly tags: boolean
+}
 
 /** Why a child job does not start when its endpoint does not exist. */
 export const noEndpoint = (id: string): { readonly refused: string } => ({ refused: `There is no endpoint "${id}".` })
@@ -50,6 +59,9 @@ export interface JournalWrite {
     | undefined
 }
 
+/** A child job that a write started. */
+export type StartedChild = Pick<JobRecord, "id" | "endpoint" | "createdAt" | "traceparent" | "tracestate">
+
 /** The result of a write. */
 export interface JournalResult {
   /** `unknown`: the definition is not stored, and nothing was done. `idle`: the run is running, has no unseen entries and would park. */
@@ -65,8 +77,8 @@ export interface JournalResult {
   readonly nextTimer: number | null
   /** The changes to jobs, for their waiters. */
   readonly applied: ReadonlyArray<ApplyResult>
-  /** The endpoints of the jobs that were started. */
-  readonly spawned: ReadonlyArray<EndpointId>
+  /** The jobs that this write started. A repeated write starts none, because the path already has its child. */
+  readonly spawned: ReadonlyArray<StartedChild>
 }
 
 /** An event for the runs of a pipeline. */

@@ -9,12 +9,13 @@ import { jsonNull, type JsonText, toJsonText } from "@stint/contract/Json"
 import { isCompensation, PipelineGraph } from "@stint/contract/RunJournal"
 import * as Schema from "effect/Schema"
 import { isParked, type JobMachineEvent } from "../jobs/JobMachine.ts"
-import type { JobHead } from "../jobs/JobRecord.ts"
+import type { JobHead, JobRecord } from "../jobs/JobRecord.ts"
 import type { ApplyResult } from "../jobs/JobStore.ts"
 import * as RunMachine from "./RunMachine.ts"
 import type { RunEntry, RunRecord } from "./RunMachine.ts"
 import {
   type EventResult,
+  type Inherited,
   type JournalResult,
   type JournalWrite,
   MAX_KEPT_EVENT_BYTES,
@@ -22,7 +23,8 @@ import {
   MAX_PAGE_CHARACTERS,
   type NewEntry,
   type RetryResult,
-  type RunEvent
+  type RunEvent,
+  type StartedChild
 } from "./RunStore.ts"
 import type { RunJobs, RunTables } from "./RunTables.ts"
 
@@ -61,6 +63,13 @@ const lifeOf = ({ createdAt }: JobHead, ttlMs: number, records: ReadonlyArray<Ne
   }
   return end
 }
+
+/** A child job with what it takes from its run. */
+const inheriting = (child: JobRecord, { maxPriority, tags }: Inherited, run: JobHead): JobRecord => ({
+  ...child,
+  ...(maxPriority === undefined ? {} : { priority: Math.min(run.priority, maxPriority) }),
+  ...(tags ? { tags: run.tags } : {})
+})
 
 /** The operations on runs, and the hooks that the store calls when a job changes. */
 export interface RunTransactions {
@@ -148,9 +157,10 @@ export const make = (tables: RunTables, jobs: RunJobs): RunTransactions => {
   /** Stores a record from a worker. Returns the entries that the worker must know: its own if it opens a path, or the earlier one that won. */
   const record = (
     run: RunRecord,
+    job: JobHead,
     entry: NewEntry,
     now: number,
-    { applied, spawned }: { readonly applied: Array<ApplyResult>; readonly spawned: Array<EndpointId> }
+    { applied, spawned }: { readonly applied: Array<ApplyResult>; readonly spawned: Array<StartedChild> }
   ): ReadonlyArray<RunEntry> => {
     const { path } = entry
     const { kinds, settles } = RunMachine.winningKinds(entry.kind)
@@ -180,11 +190,12 @@ export const make = (tables: RunTables, jobs: RunJobs): RunTransactions => {
       case "sleep":
         return [add({ path, kind: "sleep", body: toJsonText({ until: entry.until }), until: entry.until, isOpen: true })]
       case "spawn": {
-        const { child, until } = entry
-        if ("refused" in child) {
-          return [add({ path, kind: "end", body: toJsonText({ status: "FAILED", error: child.refused }), news: 2 })]
+        const { inherits, until } = entry
+        if ("refused" in entry.child) {
+          return [add({ path, kind: "end", body: toJsonText({ status: "FAILED", error: entry.child.refused }), news: 2 })]
         }
-        if (jobs.insert(child)) spawned.push(child.endpoint)
+        const child = inherits === undefined ? entry.child : inheriting(entry.child, inherits, job)
+        if (jobs.insert(child)) spawned.push(child)
         tables.addChild(child, place)
         const body = toJsonText({ endpoint: child.endpoint, job: child.id, ...(until === null ? {} : { until }) })
         return [add({ path, kind: "spawn", body, until, isOpen: true })]
@@ -266,7 +277,7 @@ export const make = (tables: RunTables, jobs: RunJobs): RunTransactions => {
     if (start !== undefined) tables.put(begun)
 
     const applied: Array<ApplyResult> = []
-    const spawned: Array<EndpointId> = []
+    const spawned: Array<StartedChild> = []
     const own: Array<RunEntry> = []
     let state: JournalResult["state"] = "running"
     let from = write.after
@@ -274,7 +285,7 @@ export const make = (tables: RunTables, jobs: RunJobs): RunTransactions => {
       applied.push(jobs.apply(endpoint, id, { _tag: "Park", ...identity, until: now + HELD_RETRY_MILLIS }))
       state = "held"
     } else {
-      for (const entry of records) own.push(...record(begun, entry, now, { applied, spawned }))
+      for (const entry of records) own.push(...record(begun, job, entry, now, { applied, spawned }))
       applied.push(...endTimers(id, now))
       const run = tables.find(id) ?? begun
       if (finish !== undefined) {
