@@ -26,6 +26,7 @@ const COLUMNS = [
   "failed",
   "cancelled",
   "starts",
+  "pull",
   "create",
   "start",
   "setup",

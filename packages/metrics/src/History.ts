@@ -52,6 +52,9 @@ interface Known {
   readonly hadJobs: boolean
 }
 
+/** The number of starts, and the milliseconds of their parts. */
+type StartSums = Record<"starts" | "pull" | "create" | "start" | "setup" | "prepare", number>
+
 const increase = (now: ReadonlyArray<number>, before: ReadonlyArray<number> | undefined): ReadonlyArray<number> =>
   now.map((count, index) => count - (before?.[index] ?? 0))
 
@@ -77,16 +80,18 @@ const make = Effect.gen(function*() {
 
   /** The sums of the starts that have become ready since a time, by endpoint. */
   const startsSince = (time: number) => {
-    const sums = new Map<string, { starts: number; create: number; start: number; setup: number; prepare: number }>()
+    const sums = new Map<string, StartSums>()
     for (const { endpoint, start } of registry.starts()) {
-      const { calledAt, createdAt, readyAt, requestedAt, setupAt } = start
+      const { calledAt, createdAt, pulledAt, readyAt, requestedAt, setupAt } = start
       if (readyAt === null || readyAt <= time) continue
-      const sum = sums.get(endpoint) ?? { starts: 0, create: 0, start: 0, setup: 0, prepare: 0 }
+      const sum = sums.get(endpoint) ?? { starts: 0, pull: 0, create: 0, start: 0, setup: 0, prepare: 0 }
       sums.set(endpoint, sum)
-      const created = createdAt ?? requestedAt
+      const pulled = pulledAt ?? requestedAt
+      const created = createdAt ?? pulled
       const called = Math.max(created, calledAt ?? created)
       sum.starts += 1
-      sum.create += created - requestedAt
+      sum.pull += pulled - requestedAt
+      sum.create += created - pulled
       sum.start += called - created
       sum.setup += setupAt === undefined ? 0 : readyAt - setupAt
       sum.prepare += (setupAt ?? readyAt) - called
@@ -106,7 +111,7 @@ const make = Effect.gen(function*() {
     const since = (name: "submitted" | "completed" | "failed" | "cancelled") => current[name] - (earlier?.[name] ?? 0)
     const statuses = yield* registry.listAll(id)
     const hadJobs = depth !== undefined && depth.waiting + depth.delayed + depth.running > 0
-    const { create = 0, prepare = 0, setup = 0, start = 0, starts: count = 0 } = starts.get(id) ?? {}
+    const { create = 0, prepare = 0, pull = 0, setup = 0, start = 0, starts: count = 0 } = starts.get(id) ?? {}
     const isBusy = hadJobs || statuses.length > 0 || count > 0 || (hasChanged && counts !== undefined)
     const sample: Sample | undefined = isBusy
       ? {
@@ -120,6 +125,7 @@ const make = Effect.gen(function*() {
           failed: since("failed"),
           cancelled: since("cancelled"),
           starts: count,
+          pull,
           create,
           start,
           setup,
@@ -256,6 +262,7 @@ const make = Effect.gen(function*() {
         executions: percentiles("executions"),
         starts: {
           count: groups.map((of) => samples.sum(of, "starts")),
+          pull: mean("pull"),
           create: mean("create"),
           start: mean("start"),
           setup: mean("setup"),

@@ -1,13 +1,13 @@
 /**
- * Counts jobs and measures how long they wait and run. Wraps the job store and the batch store, because every change to a job goes through
+ * Counts jobs and measures how long they wait and run. Wraps the stores of jobs, batches and runs, because every change to a job goes through
  * one of them.
  *
  * ```
- *   JobQueue, BatchQueue --> JobMetrics --> JobStore, BatchStore
- *        insert, enqueue       submitted
- *        claim                 wait
- *        apply, tick, ...      ended by status, execution time, returned to the queue by reason
- *        every call            time by operation, failures
+ *   JobQueue, BatchQueue, RunQueue --> JobMetrics --> JobStore, BatchStore, RunStore
+ *        insert, enqueue, journal        submitted: the journal's are the children that it started
+ *        claim                           wait
+ *        apply, tick, journal, ...       ended by status, execution time, returned to the queue by reason
+ *        every call                      time by operation, failures
  * ```
  *
  * Labels are the endpoint, the status, the reason and the operation: never the id of a job, a worker or a caller. At most {@link MAX_ENDPOINTS}
@@ -16,9 +16,10 @@
 import type { EndpointId } from "@stint/contract/Ids"
 import { isTerminal, JobStatus } from "@stint/contract/Job"
 import { BatchStore } from "@stint/store/BatchStore"
-import type { JobMachineEvent } from "@stint/store/JobMachine"
+import { isParked, type JobMachineEvent } from "@stint/store/JobMachine"
 import type { JobHead } from "@stint/store/JobRecord"
 import { type ApplyResult, JobStore } from "@stint/store/JobStore"
+import { type RetryResult, RunStore } from "@stint/store/RunStore"
 import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -35,6 +36,8 @@ const RETURN_REASONS: { readonly [tag in JobMachineEvent["_tag"]]?: string } = {
 }
 
 type Labels = Readonly<Record<string, string>>
+
+const NO_OTHERS: ReadonlyArray<ApplyResult> = []
 
 /**
  * One metric per series. `Metric.withAttributes` would derive the labels and the key of the series again at each change: the two changes of a
@@ -107,6 +110,7 @@ const bucketsOf = ({ buckets, count }: Metric.HistogramState): ReadonlyArray<num
 const make = Effect.gen(function*() {
   const jobs = yield* JobStore
   const batches = yield* BatchStore
+  const runs = yield* RunStore
   const context = yield* Effect.context()
   const labels = new EndpointLabels()
   const endpoints = new Map<string, ReturnType<typeof seriesOf>>()
@@ -147,16 +151,23 @@ const make = Effect.gen(function*() {
     if (isTerminal(after.status)) {
       const { ended, execution } = series(after.endpoint)
       ended.get(after.status)?.updateUnsafe(1, context)
-      if (before.status === "IN_PROGRESS" && after.finishedAt !== null && before.startedAt !== null) {
+      // A parked run that ends was not running.
+      if (before.status === "IN_PROGRESS" && !isParked(before) && after.finishedAt !== null && before.startedAt !== null) {
         execution.updateUnsafe((after.finishedAt - before.startedAt) / 1_000, context)
       }
+    } else if (isParked(before)) {
+      // A run that wakes gave its worker up when it parked.
+      series(after.endpoint)
     } else if (before.status === "IN_PROGRESS") {
       series(after.endpoint).returned(RETURN_REASONS[event] ?? "other").updateUnsafe(1, context)
     }
   }
 
-  const applied = (result: ApplyResult, event: JobMachineEvent["_tag"]) => {
-    if (result._tag === "Changed") changed(result.before, result.after, event)
+  const applied = (result: RetryResult, event: JobMachineEvent["_tag"]) => {
+    if (result._tag !== "Changed") return
+    changed(result.before, result.after, event)
+    // A child that ends wakes its run, and a run that ends cancels its children.
+    for (const other of result.others ?? NO_OTHERS) applied(other, "Cancel")
   }
 
   /** Measures an operation of the store, and reads its result. */
@@ -214,14 +225,38 @@ const make = Effect.gen(function*() {
       for (const one of result.applied) applied(one, "Cancel")
     })
   })
-  return { batches: measuredBatches, counters, jobs: measuredJobs }
+  const measuredRuns = RunStore.of({
+    ...runs,
+    journal: measured("journal", runs.journal, (results) => {
+      for (const result of results) {
+        for (const { endpoint } of result.spawned) series(endpoint).submitted.updateUnsafe(1, context)
+        for (const one of result.applied) applied(one, "Finish")
+      }
+    }),
+    define: measured("define", runs.define, (results) => {
+      for (const result of results) applied(result, "Wake")
+    }),
+    send: measured("sendEvent", runs.send, (result) => {
+      for (const one of result.applied) applied(one, "Wake")
+    }),
+    retry: measured("retryRun", runs.retry, (result) => applied(result, "Retry"))
+  })
+  return { batches: measuredBatches, counters, jobs: measuredJobs, runs: measuredRuns }
 })
 
-/** The job store and the batch store, measured, and their counts. */
-export const layer: Layer.Layer<JobStore | BatchStore | JobCounters, never, JobStore | BatchStore> = Layer.effectContext(
+/** The stores of jobs, batches and runs, measured, and their counts. */
+export const layer: Layer.Layer<
+  JobStore | BatchStore | RunStore | JobCounters,
+  never,
+  JobStore | BatchStore | RunStore
+> = Layer.effectContext(
   Effect.map(
     make,
-    ({ batches, counters, jobs }) =>
-      Context.make(JobStore, jobs).pipe(Context.add(BatchStore, batches), Context.add(JobCounters, counters))
+    ({ batches, counters, jobs, runs }) =>
+      Context.make(JobStore, jobs).pipe(
+        Context.add(BatchStore, batches),
+        Context.add(RunStore, runs),
+        Context.add(JobCounters, counters)
+      )
   )
 )

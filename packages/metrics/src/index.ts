@@ -15,7 +15,7 @@ import * as MetricsPage from "./MetricsPage.ts"
 import * as PlatformGauges from "./PlatformGauges.ts"
 import * as WebhookMetrics from "./WebhookMetrics.ts"
 
-/** The stores of jobs, batches and webhooks, measured. */
+/** The stores of jobs, batches, runs and webhooks, measured. */
 export const layerStores = Layer.merge(JobMetrics.layer, WebhookMetrics.layer)
 
 /** The route `/metrics`, for `Server.layerWith`. */

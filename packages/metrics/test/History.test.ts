@@ -62,6 +62,7 @@ const sample = (changes: Partial<Sample["columns"]>, buckets: ReadonlyArray<numb
     failed: 0,
     cancelled: 0,
     starts: 0,
+    pull: 0,
     create: 0,
     start: 0,
     setup: 0,
@@ -126,6 +127,11 @@ describe("the history of an endpoint", () => {
       const registry = yield* WorkerRegistry.WorkerRegistry
       for (const [worker, millis] of [["w-1", 100], ["w-2", 300]] as const) {
         yield* registry.starting(endpoint.id, worker, 1)
+        if (worker === "w-2") {
+          registry.pulling(endpoint.id, worker, "a:1", () => ({ layers: 0, doneLayers: 0, bytes: 0, doneBytes: 0 }))
+          yield* TestClock.adjust(600)
+          registry.pulled(endpoint.id, worker)
+        }
         yield* TestClock.adjust(millis)
         yield* registry.created(endpoint.id, worker)
         yield* TestClock.adjust(400)
@@ -139,8 +145,8 @@ describe("the history of an endpoint", () => {
       const { starts } = histories.of(endpoint.id, 5)
       assert.deepStrictEqual(starts.count, [2, 0])
       assert.deepStrictEqual(
-        [starts.create, starts.start, starts.setup, starts.prepare],
-        [[200, null], [400, null], [1_000, null], [0, null]]
+        [starts.pull, starts.create, starts.start, starts.setup, starts.prepare],
+        [[300, null], [200, null], [400, null], [1_000, null], [0, null]]
       )
     }).pipe(Effect.provide(world())))
 

@@ -129,7 +129,15 @@ export interface StepOptions<Output, S, U> extends WorkOptions {
   readonly undo?: U & UndoForm<Output>
 }
 
-/** Options for a job. */
+/** Options for the job of a node. */
+interface JobOptions {
+  /** The priority of the job, up to the limit of its endpoint. Default: the run's priority. */
+  readonly priority?: number
+  /** The tags of the job. Default: the run's tags. */
+  readonly tags?: ReadonlyArray<string>
+}
+
+/** Options for a job or a step of a kind. */
 export interface RunOptions<Output, U> extends WorkOptions {
   /** Like `undo` of a step. */
   readonly undo?: U & UndoForm<Output>
@@ -225,7 +233,7 @@ export interface Builder<Name extends string, I extends Schema.Constraint, Value
   readonly run: <const N extends string, T extends Target, U = unknown>(
     name: FreeName<N, Results> & N,
     target: Fits<N, Value, T["input"]["Type"]> & T,
-    options?: RunOptions<JobOutput<T>, U> & { readonly undo?: FitsUndo<N, JobOutput<T>, U> }
+    options?: RunOptions<JobOutput<T>, U> & JobOptions & { readonly undo?: FitsUndo<N, JobOutput<T>, U> }
   ) => Builder<Name, I, JobOutput<T>, With<Results, N, JobOutput<T>>, R | ServicesOf<U>>
 
   /**
@@ -242,7 +250,9 @@ export interface Builder<Name extends string, I extends Schema.Constraint, Value
   >(
     name: FreeName<N, Results> & N,
     each: IsList<N, Value> & FitsEach<N, ItemOf<Value>, A, Results, B, F, S> & F & EachForm<F, A, B>,
-    options?: StepOptions<EachOutput<F, S>, S, U> & EachOptions & { readonly undo?: FitsUndo<N, EachOutput<F, S>, U> }
+    options?: StepOptions<EachOutput<F, S>, S, U> & EachOptions & (F extends Target ? JobOptions : unknown) & {
+      readonly undo?: FitsUndo<N, EachOutput<F, S>, U>
+    }
   ) => Builder<
     Name,
     I,

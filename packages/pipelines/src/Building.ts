@@ -31,6 +31,9 @@ export function typed(value: unknown): unknown {
 
 const NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/
 
+/** The largest priority of a job, as the platform accepts it in a journal. */
+const MAX_PRIORITY = 1_000
+
 const invalid = (pipeline: string, message: string) => new TypeError(`Pipeline "${pipeline}": ${message}`)
 
 const isTarget = (value: unknown): value is Target =>
@@ -47,6 +50,8 @@ interface NodeOptions {
   readonly output?: Schema.ConstraintCodec<unknown, unknown>
   readonly undo?: unknown
   readonly concurrency?: number
+  readonly priority?: number
+  readonly tags?: ReadonlyArray<string>
   readonly key?: (results: unknown) => string
   readonly onTimeout?: (results: unknown) => unknown
 }
@@ -147,7 +152,14 @@ export class Building {
   }
 
   #job(name: string, target: Target, options: NodeOptions): RunNode {
-    return { kind: "run", name, target, ...this.#work({ ...options, output: outputOfTarget(target) }) }
+    const { priority, tags } = options
+    if (priority !== undefined && !(Number.isInteger(priority) && Math.abs(priority) <= MAX_PRIORITY)) {
+      throw invalid(
+        this.#name,
+        `the priority of "${name}" is ${priority}, but must be an integer from -${MAX_PRIORITY} to ${MAX_PRIORITY}.`
+      )
+    }
+    return { kind: "run", name, target, priority, tags, ...this.#work({ ...options, output: outputOfTarget(target) }) }
   }
 
   forEach(name: string, each: unknown, options: NodeOptions = {}): Building {

@@ -79,7 +79,7 @@ export const failureIn = (activation: Activation, nodes: ReadonlyArray<Node>): N
 
 /**
  * Records the failure of the run unless an entry contains it. Otherwise, an activation that continues the compensations would run the nodes again and
- * would not know why the run failed.
+ * would not know why the run failed, and a retry of the run would keep an event that the pipeline cannot read.
  */
 export const keepFailure = (
   activation: Activation,

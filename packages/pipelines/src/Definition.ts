@@ -68,6 +68,10 @@ export interface StreamNode extends Work {
 export interface RunNode extends Work {
   readonly kind: "run"
   readonly target: Target
+  /** Undefined: the run's priority. */
+  readonly priority: number | undefined
+  /** Undefined: the run's tags. */
+  readonly tags: ReadonlyArray<string> | undefined
 }
 
 /** One step or job for each item of a list. The output is the list of outputs, in the order of the items. */

@@ -12,7 +12,7 @@
  *   waitFor     wait, then the platform's event or end              waiting for either
  *   stream      choice (the chunks before it), step                 the chunks that callers do not have
  *
- *   any         failed at ~0: a failure that is recorded nowhere else, before the compensations
+ *   any         failed at ~0: a failure that is recorded nowhere else, before the compensations, and at an event that does not fit
  *
  *   a node fails permanently, or a caller cancels a run with compensations --> Compensation, then the run ends
  * ```
@@ -119,7 +119,8 @@ export const runDefinition = (definition: Definition): Runnable<unknown>["run"] 
       : Effect.flatMap(forward(activation, definition, input.success), encodeOutput)
     const ending = ended._tag === "Done" ? yield* finishDone(activation, ended) : ended
     if (ending._tag === "Done") return Outcome.fromReturned(ending.output)
-    const keeps = ref.undo && ending._tag === "Failed" && ending.failure !== FAILED_BEFORE
+    const isUnread = ending._tag === "Failed" && activation.find(ending.failure.path)?.kind === "event"
+    const keeps = (ref.undo || isUnread) && ending._tag === "Failed" && ending.failure !== FAILED_BEFORE
     const notUndone = yield* activation.guardUndo(Effect.andThen(
       keeps ? keepFailure(activation, definition.nodes, ending.failure) : Effect.void,
       undoAll(activation, definition.nodes)
@@ -129,7 +130,10 @@ export const runDefinition = (definition: Definition): Runnable<unknown>["run"] 
       yield* ActivationModule.accepted(activation.finish({ cancelled: true }))
       return Outcome.failed(reason)
     }
-    const error = notUndone === undefined ? reason : `${reason}${reason.endsWith(".") ? "" : "."} ${notUndone}`
+    const isUndone = activation.entries().some(({ kind }) => kind === "undo")
+    const remedy = isUnread && !isUndone ? sendAgain(definition.name, job.id, ending.failure.path) : undefined
+    const more = notUndone ?? remedy
+    const error = more === undefined ? reason : `${reason}${reason.endsWith(".") ? "" : "."} ${more}`
     yield* ActivationModule.accepted(activation.finish({ error }))
     return Outcome.failed(error)
   })
@@ -152,6 +156,10 @@ export const runDefinition = (definition: Definition): Runnable<unknown>["run"] 
 
 const describe = ({ message, path }: NodeFailed): string =>
   path === "input" || path === "" ? message : `The step "${path}" failed: ${message}`
+
+/** What to do after an event whose data does not fit. */
+const sendAgain = (pipeline: string, run: string, path: string): string =>
+  `Run \`stint jobs retry ${pipeline} ${run} --from ${path}\`, and send the event again.`
 
 /** The services of the steps are in the pipeline's type, and not in the definition's. */
 function runsAnywhere<A, E>(self: Effect.Effect<A, E, unknown>): Effect.Effect<A, E, CurrentJob>

@@ -173,12 +173,14 @@ export const runJob = (
   options: {
     readonly retry: Retry
     readonly timeout: Duration.Input | undefined
+    readonly priority?: number | undefined
+    readonly tags?: ReadonlyArray<string> | undefined
     readonly group?: Group
     readonly again?: boolean
   }
 ): Run<unknown> =>
   Effect.gen(function*() {
-    const { again = false, group, retry, timeout } = options
+    const { again = false, group, priority, retry, tags, timeout } = options
     let number = 1
     // Attempts that failed before this activation count, but there is always one more.
     const isSpent = (entry: JournalEntry | undefined) => entry !== undefined && isFailedChild(entry)
@@ -194,6 +196,8 @@ export const runJob = (
         const body = {
           endpoint: target.name,
           input: encoded,
+          ...(priority === undefined ? {} : { priority }),
+          ...(tags === undefined ? {} : { tags }),
           ...(timeout === undefined ? {} : { timeoutMs: Math.round(Duration.toMillis(timeout)) })
         }
         if (group !== undefined && number === 1) group.unstarted--
@@ -212,6 +216,8 @@ const runRunNode = (activation: Activation, node: RunNode, path: string, input: 
     runJob(activation, node.target, path, input, {
       retry: node.retry ?? NO_RETRY,
       timeout: node.timeout,
+      priority: node.priority,
+      tags: node.tags,
       ...(group === undefined ? {} : { group })
     }),
     (output) => decodeOutput(node.output, path, output)
@@ -276,7 +282,12 @@ const waitForEvent = (activation: Activation, node: WaitNode, path: string, resu
     }
     const entry = yield* activation.settled(path)
     const { event, onTimeout, timeout } = node
-    if (entry.kind === "event") return yield* decodeOutput(event, path, entry.body)
+    if (entry.kind === "event") {
+      return yield* Effect.catch(
+        Schema.decodeUnknownEffect(Schema.toCodecJson(event))(entry.body),
+        (error) => failed(path, `The data of the event "${node.name}" does not fit: ${error.message}`)
+      )
+    }
     if (onTimeout !== undefined) return yield* pure(path, () => onTimeout(results))
     return yield* failed(
       path,

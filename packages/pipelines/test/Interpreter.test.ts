@@ -143,6 +143,33 @@ describe("jobs", () => {
       expect((yield* PipelineTest.run(pipeline, 1)).error).toContain("The test has no endpoint \"inner\"")
     }))
 
+  it.effect("have the priority and the tags of their node, if it has any", () =>
+    Effect.gen(function*() {
+      const urgent = { priority: 7, tags: ["urgent"] }
+      const pipeline = Pipeline.make("p", { input: Schema.Number })
+        .run("one", Double, urgent)
+        .run("two", Double)
+        .select(({ one, two }) => [one, two])
+        .forEach("each", Double, { ...urgent, concurrency: 1 })
+        .end(Schema.Array(Schema.Number))
+      const spawned: Array<unknown> = []
+      yield* PipelineTest.run(pipeline, 1, {
+        endpoints: { double: Double },
+        crash: ({ body, kind, path }, when) => {
+          if (kind === "spawn" && when === "before") spawned.push([path, body])
+          return false
+        }
+      })
+      expect(spawned).toEqual([
+        ["one", { endpoint: "double", input: 1, ...urgent }],
+        ["two", { endpoint: "double", input: 2 }],
+        ["each[0]", { endpoint: "double", input: 2, ...urgent }],
+        ["each[1]", { endpoint: "double", input: 4, ...urgent }]
+      ])
+      const make = () => Pipeline.make("p", { input: Schema.Number }).run("one", Double, { priority: 1.5 })
+      expect(make).toThrow("the priority of \"one\" is 1.5, but must be an integer from -1000 to 1000.")
+    }))
+
   it.effect("are retried as new jobs, and end after their timeout", () =>
     Effect.gen(function*() {
       let jobs = 0
@@ -257,6 +284,29 @@ describe("waits", () => {
       const early = yield* PipelineTest.start(Approval, "x")
       yield* early.event("approved", { key: "x", data: { by: "Cid" } })
       expect((yield* early.result).output).toBe("Cid")
+    }))
+
+  it.effect("fail at an event whose data does not fit, with the way out in the message", () =>
+    Effect.gen(function*() {
+      const run = yield* PipelineTest.start(Approval, "x")
+      yield* run.event("approved", { key: "x", data: { from: "Ada" } })
+      const { entries, error } = yield* run.result
+      expect(error).toBe(
+        "The step \"approved\" failed: The data of the event \"approved\" does not fit: Missing key\n  at [\"by\"]. " +
+          `Run \`stint jobs retry p ${run.id} --from approved\`, and send the event again.`
+      )
+      // A retry forgets this event because of the failure at `~0`.
+      expect(paths(entries)).toEqual(["step ask", "wait approved", "event approved", "failed approved~0"])
+
+      const undone = Pipeline.make("p", { input: Schema.String })
+        .step("ask", (name) => name, { undo: () => {} })
+        .waitFor("approved", Schema.Boolean)
+        .end(Schema.Boolean)
+      const other = yield* PipelineTest.start(undone, "x")
+      yield* other.event("approved", { data: 7 })
+      const end = yield* other.result
+      expect(end.error).toMatch(/^The step "approved" failed: The data of the event "approved" does not fit: Expected boolean$/)
+      expect(paths(end.entries).slice(3)).toEqual(["failed approved~0", "undo ask~undo"])
     }))
 
   it.effect("fail after their timeout, unless they have a value for that case", () =>

@@ -10,6 +10,8 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { TestClock } from "effect/testing"
+import { globSync, readFileSync } from "node:fs"
+import { dirname, join, resolve } from "node:path"
 import { describe } from "vitest"
 import { check, formatPath } from "../src/file/FileCheck.ts"
 import type { Catalog } from "../src/file/FileCheck.ts"
@@ -445,8 +447,44 @@ const BROKEN: ReadonlyArray<readonly [title: string, file: unknown, message: str
   ]
 ]
 
-/** The JSON Schema of the project's files, as an editor reads it. */
-const fits = new Ajv({ allErrors: true, strictTuples: false }).compile(fileSchema(catalog))
+/** The JSON Schema of a project's files, as an editor reads it. */
+const compileSchema = (known: Catalog) => new Ajv({ allErrors: true, strictTuples: false }).compile(fileSchema(known))
+
+const fits = compileSchema(catalog)
+
+const NOTHING: Catalog = { kinds: new Map(), endpoints: new Map() }
+
+const ROOT = resolve(import.meta.dirname, "../../..")
+
+const readJson = (file: string) => JSON.parse(readFileSync(file, "utf8"))
+
+/** What the package in a folder contributes. */
+const catalogIn = (folder: string): Catalog => {
+  const { endpoints, pipelines, stepKinds } = readJson(join(folder, "package.json")).stint.contributes
+  const names = pipelines.map((file: string) => readJson(join(folder, file)).name)
+  return {
+    kinds: new Map(Object.entries(stepKinds)),
+    endpoints: new Map([...names.map((name: string) => [name, {}]), ...Object.entries(endpoints)])
+  }
+}
+
+/** The pipeline files of the examples. */
+const EXAMPLES = globSync("examples/**/*.pipeline.json", { cwd: ROOT, exclude: ["**/node_modules"] }).map((name) => {
+  const folder = dirname(join(ROOT, name))
+  return { name, folder, file: readJson(join(ROOT, name)), catalog: catalogIn(folder) }
+})
+
+/** A pipeline file in the guide. */
+const guideFile = (name: string) => {
+  const guide = readFileSync(join(ROOT, "docs/learning/pipelines.md"), "utf8")
+  return JSON.parse(guide.split(`<!-- file: ${name} -->`)[1]?.split("```")[1]?.replace(/^json/, "") ?? "")
+}
+
+/** The files that people copy. */
+const PUBLISHED = [
+  ...EXAMPLES,
+  { name: "the file of the guide", file: guideFile("reminder.pipeline.json"), catalog: NOTHING }
+]
 
 describe("check", () => {
   it("accepts a file without mistakes", () => {
@@ -487,6 +525,21 @@ describe("the JSON Schema of pipeline files", () => {
       fits(file)
       expect(fits.errors).toBe(null)
     }
+  })
+
+  it.each(PUBLISHED)("accepts $name", ({ catalog, file }) => {
+    const published = compileSchema(catalog)
+    published(file)
+    expect(published.errors).toBe(null)
+    expect(check(file, catalog)).toEqual(Result.succeed(expect.anything()))
+  })
+
+  it.each(EXAMPLES)("is next to $name, as `stint pipelines schema` writes it today", ({ catalog, file, folder }) => {
+    expect(readJson(join(folder, file.$schema))).toEqual(fileSchema(catalog))
+  })
+
+  it("refuses the file of the guide that has mistakes", () => {
+    expect(compileSchema(NOTHING)(guideFile("wrong.pipeline.json"))).toBe(false)
   })
 
   it.each(BROKEN.filter(([, , , isSeen]) => isSeen))("refuses %s", (_, file) => {

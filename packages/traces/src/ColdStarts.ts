@@ -2,8 +2,8 @@
  * Finds the jobs that waited for their worker to start, and the parts of that start.
  *
  * ```
- *   requested --create--> process exists --start--> first call --prepare--> asks for a job
- *                                                 setup begins --setup--> asks for a job
+ *   requested --pull--> has its image --create--> process exists --start--> first call --prepare--> asks for a job
+ *                                                                       setup begins --setup--> asks for a job
  * ```
  */
 import type { EndpointId } from "@stint/contract/Ids"
@@ -36,7 +36,7 @@ export class FirstTakes {
 
 /** The parts of a start within a wait, in order. None when the worker was ready before the wait began. */
 export const startParts = (
-  { calledAt, createdAt, readyAt, requestedAt, setupAt }: Readonly<WorkerStart>,
+  { calledAt, createdAt, pulledAt, readyAt, requestedAt, setupAt }: Readonly<WorkerStart>,
   wait: { readonly start: number; readonly end: number }
 ): ReadonlyArray<StartPart> => {
   const parts: Array<StartPart> = []
@@ -44,7 +44,8 @@ export const startParts = (
   const last = setupAt === undefined
     ? [["prepare", readyAt] as const]
     : [["prepare", setupAt] as const, ["setup", readyAt] as const]
-  for (const [name, at] of [["create", createdAt] as const, ["start", calledAt] as const, ...last]) {
+  const first = [["pull", pulledAt ?? null] as const, ["create", createdAt] as const, ["start", calledAt] as const]
+  for (const [name, at] of [...first, ...last]) {
     const end = Math.max(from, Math.min(at ?? from, wait.end))
     if (end > from) parts.push({ name, start: from, end })
     from = end

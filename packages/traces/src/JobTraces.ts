@@ -1,23 +1,27 @@
 /**
- * Creates the platform's spans for jobs. Wraps the job store and the batch store, because every change to a job goes through one of them.
+ * Creates the platform's spans for jobs. Wraps the stores of jobs, batches and runs, because every change to a job goes through one of them.
  *
  * ```
- *   JobQueue, BatchQueue --> JobTraces --> JobStore, BatchStore
- *        insert, enqueue       send
- *        claim                 wait, cold start; the job's traceparent becomes the attempt's
- *        apply, tick, ...      attempt, or the wait of a job that ends in the queue     read by a fiber, outside of the change
+ *   JobQueue, BatchQueue, RunQueue --> JobTraces --> JobStore, BatchStore, RunStore
+ *        insert, enqueue, journal        send; the attempt of a run becomes the caller of the children that it starts
+ *        claim                           wait, cold start; the job's traceparent becomes the attempt's
+ *        apply, tick, journal, ...       attempt, or the wait of a job that ends in the queue     read by a fiber, outside of the change
  * ```
+ *
+ * A run has an attempt for each time that a worker held it: from the take until the run parks, ends, or loses its worker.
  *
  * A span is created when it ends, from the times in the job's record, so nothing is held in memory for a waiting or running job. The end of
  * an attempt needs the trace context from the store, and waits for it in a queue of at most {@link MAX_ENDS} ends.
  */
+import type { JobId } from "@stint/contract/Ids"
 import { isTerminal } from "@stint/contract/Job"
 import type { FinishedSpan, SpanExport } from "@stint/otel/SpanExport"
 import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import { BatchStore } from "@stint/store/BatchStore"
-import type { JobMachineEvent } from "@stint/store/JobMachine"
+import { isParked, type JobMachineEvent } from "@stint/store/JobMachine"
 import type { JobHead, JobRecord } from "@stint/store/JobRecord"
 import { type ApplyResult, JobStore, type JobTraceContext } from "@stint/store/JobStore"
+import { type JournalWrite, type NewEntry, type RetryResult, RunStore } from "@stint/store/RunStore"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -36,8 +40,11 @@ const RETURNS: { readonly [tag in JobMachineEvent["_tag"]]?: string } = {
   Finish: "retried",
   LoseLease: "worker_lost",
   Tick: "lease_expired",
-  Return: "returned"
+  Return: "returned",
+  Park: "parked"
 }
+
+const NO_OTHERS: ReadonlyArray<ApplyResult> = []
 
 /** The end of an attempt, or the end of a wait for a job that got no further attempt. */
 interface End {
@@ -59,7 +66,7 @@ const attributesOf = ({ endpoint, id }: { readonly endpoint: string; readonly id
 
 /** The error of an ended attempt or wait; undefined when it did not fail. A cancelled job did not fail. */
 const errorOf = ({ error, event, status }: End, stored: Pick<JobTraceContext, "error" | "lastError">): SpanError | undefined => {
-  if (status === "COMPLETED" || status === "CANCELLED" || event === "Return") return undefined
+  if (status === "COMPLETED" || status === "CANCELLED" || event === "Return" || event === "Park") return undefined
   const message = stored.error ?? stored.lastError ?? "no reason is stored"
   if (status === "TIMED_OUT") return { type: "timeout", message }
   return error ?? { type: RETURNS[event] ?? OTHER, message }
@@ -68,6 +75,7 @@ const errorOf = ({ error, event, status }: End, stored: Pick<JobTraceContext, "e
 const make = Effect.fnUntraced(function*(spans: SpanExport, sampler: TraceIds.Sampler) {
   const jobs = yield* JobStore
   const batches = yield* BatchStore
+  const runs = yield* RunStore
   const registry = yield* WorkerRegistry
   const clock = yield* Clock.Clock
   const firstTakes = new FirstTakes()
@@ -139,7 +147,7 @@ const make = Effect.fnUntraced(function*(spans: SpanExport, sampler: TraceIds.Sa
     }))
     for (const { end, name, start } of parts) {
       spans.add(spanOf(trace, {
-        name: `${name} worker`,
+        name: name === "pull" ? "pull image" : `${name} worker`,
         spanId: TraceIds.coldStartSpan(job.id, job.attempt, name),
         parentSpanId: coldStart,
         start,
@@ -171,8 +179,14 @@ const make = Effect.fnUntraced(function*(spans: SpanExport, sampler: TraceIds.Sa
     const trace = TraceIds.traceOf(id, stored, sampler)
     if (!trace.sampled) return
     const error = errorOf(end, stored)
-    if (before.status === "IN_QUEUE") {
-      return addWait(trace, before, attempt + 1, at, { attributes: { "stint.job.status": status }, error })
+    if (before.status === "IN_QUEUE" || isParked(before)) {
+      return addWait(trace, before, attempt + 1, at, {
+        spanId: TraceIds.lastWaitSpan(id, at),
+        // A parked job does not say when it parked, so the span only marks the end.
+        start: isParked(before) ? at : before.queuedAt,
+        attributes: { "stint.job.status": status },
+        error
+      })
     }
     spans.add(spanOf(trace, {
       name: `attempt ${endpoint}`,
@@ -198,19 +212,49 @@ const make = Effect.fnUntraced(function*(spans: SpanExport, sampler: TraceIds.Sa
     }))
   })
 
+  const ended = (end: End) => {
+    if (!Queue.offerUnsafe(ends, end)) spans.lose(1)
+  }
+
   const changed = (
     { after, before }: Extract<ApplyResult, { readonly _tag: "Changed" }>,
     event: JobMachineEvent["_tag"],
     error?: SpanError
   ) => {
     if (before.status === after.status || isTerminal(before.status) || after.status === "IN_PROGRESS") return
-    const at = after.finishedAt ?? after.queuedAt
-    const end = { before, status: after.status, event, error, at }
-    if (!Queue.offerUnsafe(ends, end)) spans.lose(1)
+    // The attempt of a run that wakes ended when the run parked.
+    if (isParked(before) && !isTerminal(after.status)) return
+    ended({ before, status: after.status, event, error, at: after.finishedAt ?? after.queuedAt })
   }
 
-  const applied = (result: ApplyResult, event: JobMachineEvent["_tag"], error?: SpanError) => {
-    if (result._tag === "Changed") changed(result, event, error)
+  const applied = (result: RetryResult, event: JobMachineEvent["_tag"], error?: SpanError) => {
+    if (result._tag !== "Changed") return
+    changed(result, event, error)
+    // A child that ends wakes its run, and a run that ends cancels its children.
+    for (const other of result.others ?? NO_OTHERS) applied(other, "Cancel")
+  }
+
+  /** The submission of a child is below the attempt that asks for it, in the trace of its run. `child` has the trace context of the run. */
+  const inTraceOf = (run: JobId, attempt: number, record: NewEntry): NewEntry => {
+    if (record.kind !== "spawn" || "refused" in record.child) return record
+    const trace = TraceIds.traceOf(run, record.child, sampler)
+    // The run has no span, so its caller's is also the parent of its children.
+    if (!trace.sampled && trace.caller !== undefined) return record
+    const traceparent = TraceIds.traceparentOf(trace, TraceIds.attemptSpan(run, attempt))
+    return { ...record, child: { ...record.child, traceparent, tracestate: trace.traceState ?? null } }
+  }
+
+  /** The changes of a write to a run: to the run itself, and to its children. */
+  const journalled = ({ finish, run }: JournalWrite, results: ReadonlyArray<ApplyResult>, now: number) => {
+    for (const result of results) {
+      if (result._tag !== "Changed" || result.after.id !== run) applied(result, "Cancel")
+      else if (isParked(result.after) && !isParked(result.before)) {
+        ended({ before: result.before, status: result.after.status, event: "Park", error: undefined, at: now })
+      } else {
+        const error = finish?.error ?? null
+        applied(result, "Finish", error === null ? undefined : jobError(error))
+      }
+    }
   }
 
   const addEnds = (some: ReadonlyArray<End>) =>
@@ -277,14 +321,42 @@ const make = Effect.fnUntraced(function*(spans: SpanExport, sampler: TraceIds.Sa
         return result
       })
   })
-  return { batches: tracedBatches, jobs: tracedJobs }
+
+  const tracedRuns = RunStore.of({
+    ...runs,
+    journal: (endpoint, worker, writes, now) =>
+      Effect.suspend(() => {
+        const traced = writes.map((write) => ({
+          ...write,
+          records: write.records.map((record) => inTraceOf(write.run, write.attempt, record))
+        }))
+        return Effect.map(runs.journal(endpoint, worker, traced, now), (results) => {
+          for (const [index, write] of writes.entries()) {
+            for (const child of results[index]?.spawned ?? []) addSend(child, undefined)
+            journalled(write, results[index]?.applied ?? NO_OTHERS, now)
+          }
+          return results
+        })
+      }),
+    // A definition or an event only wakes runs, which is no span.
+    retry: (endpoint, id, from, now) =>
+      Effect.map(runs.retry(endpoint, id, from, now), (result) => {
+        applied(result, "Retry")
+        return result
+      })
+  })
+  return { batches: tracedBatches, jobs: tracedJobs, runs: tracedRuns }
 })
 
-/** The job store and the batch store, traced. */
+/** The stores of jobs, batches and runs, traced. */
 export const layer = (
   spans: SpanExport,
   sampler: TraceIds.Sampler
-): Layer.Layer<JobStore | BatchStore, never, JobStore | BatchStore | WorkerRegistry> =>
+): Layer.Layer<JobStore | BatchStore | RunStore, never, JobStore | BatchStore | RunStore | WorkerRegistry> =>
   Layer.effectContext(
-    Effect.map(make(spans, sampler), ({ batches, jobs }) => Context.make(JobStore, jobs).pipe(Context.add(BatchStore, batches)))
+    Effect.map(
+      make(spans, sampler),
+      ({ batches, jobs, runs }) =>
+        Context.make(JobStore, jobs).pipe(Context.add(BatchStore, batches), Context.add(RunStore, runs))
+    )
   )

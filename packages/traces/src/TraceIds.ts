@@ -7,6 +7,7 @@
  *     send                the submission
  *       wait 1            in the queue, before attempt 1
  *       attempt 1         from the take to the result; the parent of the worker's spans
+ *         send            the submission of a child of the run, if the job is one
  *       wait 2, attempt 2, ...
  *       webhook           each attempt to send one
  * ```
@@ -23,6 +24,9 @@ export const sendSpan = (job: string): string => idOf("send", job, 16)
 
 /** The span of the wait before an attempt. Attempts are numbered from 1. */
 export const waitSpan = (job: string, attempt: number): string => idOf(`wait ${attempt}`, job, 16)
+
+/** The span of a wait that the job's end ended. A job may be retried and wait again before the same attempt, so `endedAt` is a part of the id. */
+export const lastWaitSpan = (job: string, endedAt: number): string => idOf(`wait until ${endedAt}`, job, 16)
 
 /** The span of a worker's start before its attempt, or of a part of that start. */
 export const coldStartSpan = (job: string, attempt: number, part: string): string =>

@@ -23,7 +23,7 @@ const lost = Metric.counter("stint_trace_spans_lost_total", {
   incremental: true
 })
 
-/** The stores of jobs, batches and webhooks, traced as the settings specify. */
+/** The stores of jobs, batches, runs and webhooks, traced as the settings specify. */
 export const layerStores = (settings: OtlpConfig.Settings) =>
   Layer.unwrap(Effect.gen(function*() {
     const context = yield* Effect.context()

@@ -1,8 +1,10 @@
 import { describe, expect, it } from "@effect/vitest"
 import type { FinishedSpan } from "@stint/otel/SpanExport"
 import * as JobQueue from "@stint/queue/JobQueue"
+import * as RunQueue from "@stint/queue/RunQueue"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
-import { Scenario } from "@stint/store-testing"
+import { RunScenario, Scenario } from "@stint/store-testing"
+import type { EndpointStore } from "@stint/store/EndpointStore"
 import * as MemoryJobStore from "@stint/store/MemoryJobStore"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -42,12 +44,15 @@ const traced = (
   recorder: Recorder,
   settings: Parameters<typeof samplerOf>[0] = { sampler: "parentbased_always_on", ratio: 1 }
 ) =>
-  JobQueue.layer.pipe(
+  RunQueue.layer.pipe(
+    Layer.provideMerge(JobQueue.layer),
     Layer.provideMerge(JobTraces.layer(recorder.export, samplerOf(settings)))
   )
 
 const run = <A, E>(
-  body: (recorder: Recorder) => Effect.Effect<A, E, JobQueue.JobQueue | WorkerRegistry.WorkerRegistry>,
+  body: (
+    recorder: Recorder
+  ) => Effect.Effect<A, E, JobQueue.JobQueue | RunQueue.RunQueue | WorkerRegistry.WorkerRegistry | EndpointStore>,
   settings?: Parameters<typeof samplerOf>[0]
 ) =>
   Effect.suspend(() => {
@@ -116,6 +121,25 @@ describe("the trace of a job", () => {
           attributes: { "stint.job.status": "CANCELLED" },
           error: undefined
         })
+      })
+    ))
+
+  it.effect("has an id for each wait of a job that timed out in the queue, was retried, and waited again before its first attempt", () =>
+    run((recorder) =>
+      Effect.gen(function*() {
+        const { endpoint, finish, queue, submit, takeOne } = yield* Scenario.make()
+        const { id } = yield* submit({ policy: { ttl: 10_000 } })
+        for (const _ of [1, 2]) {
+          yield* Scenario.pass(11_000)
+          yield* queue.tick
+          yield* queue.retry(endpoint.id, id)
+        }
+        yield* finish(yield* takeOne("ann"))
+        yield* Scenario.settle
+        const waits = recorder.all(`wait ${endpoint.id}`)
+        const statuses = waits.map(({ attributes }) => String(attributes["stint.job.status"]))
+        expect(statuses.toSorted()).toEqual(["TIMED_OUT", "TIMED_OUT", "undefined"])
+        expect(new Set(waits.map(({ spanId }) => spanId)).size).toBe(3)
       })
     ))
 
@@ -216,6 +240,29 @@ describe("the trace of a job", () => {
       })
     ))
 
+  it.effect("shows the pull of the worker's image as a part of its start", () =>
+    run((recorder) =>
+      Effect.gen(function*() {
+        const registry = yield* WorkerRegistry.WorkerRegistry
+        const { endpoint, finish, submit, takeOne } = yield* Scenario.make()
+        yield* submit()
+        yield* registry.starting(endpoint.id, "ann")
+        registry.pulling(endpoint.id, "ann", "a:1", () => ({ layers: 0, doneLayers: 0, bytes: 0, doneBytes: 0 }))
+        yield* Scenario.pass(4_000)
+        registry.pulled(endpoint.id, "ann")
+        yield* Scenario.pass(200)
+        yield* registry.created(endpoint.id, "ann")
+        yield* Scenario.pass(90)
+        yield* registry.touch(endpoint.id, "ann", "take")
+        yield* finish(yield* takeOne("ann"))
+        yield* Scenario.settle
+        const parent = recorder.named(`cold start ${endpoint.id}`)
+        expect(parent).toMatchObject({ start: 0, end: 4_290 })
+        expect(recorder.named("pull image")).toMatchObject({ start: 0, end: 4_000, parentSpanId: parent.spanId })
+        expect(recorder.named("create worker")).toMatchObject({ start: 4_000, end: 4_200, parentSpanId: parent.spanId })
+      })
+    ))
+
   it.effect("shows the worker's setup as a part of its start", () =>
     run((recorder) =>
       Effect.gen(function*() {
@@ -250,6 +297,132 @@ describe("the trace of a job", () => {
         })
       })
     ))
+})
+
+describe("the trace of a pipeline's run", () => {
+  const { finish, park, spawn, start } = RunScenario
+
+  it.effect("contains its children, and one attempt for each time that a worker held it", () =>
+    run((recorder) =>
+      Effect.gen(function*() {
+        const { children, pipeline, write } = yield* RunScenario.make
+        yield* pipeline.submit({ trace })
+        yield* Scenario.pass(100)
+        const first = yield* pipeline.takeOne("ann")
+        yield* Scenario.pass(10)
+        yield* write(first, { ...start, records: [spawn()] })
+        // The response was lost.
+        yield* write(first, { records: [spawn()] })
+        yield* Scenario.pass(40)
+        yield* write(first, park(1))
+        yield* Scenario.pass(20)
+        const child = yield* children.takeOne("bob")
+        yield* Scenario.pass(30)
+        yield* children.finish(child)
+        yield* Scenario.pass(20)
+        const second = yield* pipeline.takeOne("ann")
+        yield* Scenario.pass(30)
+        yield* write(second, { ...start, ...finish() })
+        yield* write(second, finish())
+        yield* Scenario.settle
+
+        const [attempt1, attempt2] = recorder.all("attempt letters")
+        const [wait1, wait2] = recorder.all("wait letters")
+        const send = recorder.named("send letters")
+        const childSend = recorder.named("send stamps")
+        expect(recorder.spans.map(({ name }) => name).toSorted()).toEqual([
+          "attempt letters",
+          "attempt letters",
+          "attempt stamps",
+          "send letters",
+          "send stamps",
+          "wait letters",
+          "wait letters",
+          "wait stamps"
+        ])
+        expect(recorder.spans.map(({ traceId, traceState }) => [traceId, traceState])).toEqual(
+          recorder.spans.map(() => [TRACE, "vendor=1"])
+        )
+        expect(send.parentSpanId).toBe(CALLER)
+        for (const span of [wait1, wait2, attempt1, attempt2]) expect(span?.parentSpanId).toBe(send.spanId)
+        expect(childSend).toMatchObject({ kind: "producer", parentSpanId: attempt1?.spanId, start: 110 })
+        expect(recorder.named("wait stamps").parentSpanId).toBe(childSend.spanId)
+        expect(recorder.named("attempt stamps").parentSpanId).toBe(childSend.spanId)
+        expect(child.traceparent).toBe(`00-${TRACE}-${recorder.named("attempt stamps").spanId}-01`)
+        const times = [wait1, attempt1, wait2, attempt2].map((span) => [span?.start, span?.end])
+        expect(times).toEqual([[0, 100], [100, 150], [200, 220], [220, 250]])
+        expect(attempt1).toMatchObject({ links: [], error: undefined })
+        expect(attempt1?.attributes).toMatchObject({ "stint.attempt.outcome": "parked", "stint.job.status": "IN_PROGRESS" })
+        expect(attempt2?.links).toEqual([attempt1?.spanId])
+        expect(attempt2?.attributes).toMatchObject({ "stint.attempt.outcome": "completed", "stint.job.attempt": 2 })
+        expect(new Set(recorder.spans.map(({ spanId }) => spanId)).size).toBe(8)
+      })
+    ))
+
+  it.effect("has the error of a run that fails, and the end of the child that is cancelled with it", () =>
+    run((recorder) =>
+      Effect.gen(function*() {
+        const { pipeline, write } = yield* RunScenario.make
+        const job = yield* pipeline.started("ann")
+        yield* write(job, { ...start, records: [spawn()] })
+        yield* write(job, finish(JSON.stringify({ error_type: "RangeError", error_message: "too far", error_traceback: "..." })))
+        yield* Scenario.settle
+        expect(recorder.named("attempt letters")).toMatchObject({
+          error: { type: "RangeError", message: "too far" },
+          attributes: { "stint.attempt.outcome": "failed", "stint.job.status": "FAILED" }
+        })
+        const wait = recorder.named("wait stamps")
+        expect(wait).toMatchObject({ error: undefined, attributes: { "stint.job.status": "CANCELLED" } })
+        expect(wait.parentSpanId).toBe(recorder.named("send stamps").spanId)
+        expect(recorder.named("send stamps").traceId).toBe(recorder.named("send letters").traceId)
+      })
+    ))
+
+  it.effect("has no attempt while the run is parked: neither when a timer wakes it, nor when it is cancelled", () =>
+    run((recorder) =>
+      Effect.gen(function*() {
+        const { pipeline, write } = yield* RunScenario.make
+        const job = yield* pipeline.started("ann")
+        yield* write(job, { ...start, records: [{ kind: "sleep", path: "nap", ms: 5_000 }], ...park(1) })
+        yield* Scenario.pass(5_000)
+        yield* pipeline.queue.tick
+        const again = yield* pipeline.takeOne("ann")
+        yield* write(again, { ...start, records: [{ kind: "sleep", path: "rest", ms: 60_000 }], ...park(3) })
+        yield* Scenario.pass(1_000)
+        yield* pipeline.queue.cancel(pipeline.endpoint.id, job.id)
+        yield* Scenario.settle
+        const outcomes = recorder.all("attempt letters").map(({ attributes }) => attributes["stint.attempt.outcome"])
+        expect(outcomes).toEqual(["parked", "parked"])
+        const last = recorder.all("wait letters").at(-1)
+        expect(last).toMatchObject({ start: 6_000, end: 6_000, attributes: { "stint.job.status": "CANCELLED" } })
+        expect(new Set(recorder.spans.map(({ spanId }) => spanId)).size).toBe(recorder.spans.length)
+      })
+    ))
+
+  it.effect("is not recorded for a child whose run is not recorded, but the child's worker gets the trace", () =>
+    Effect.gen(function*() {
+      const traceparent = `00-${TRACE}-${CALLER}-00`
+      const childWith = (recorder: Recorder, options: Parameters<Scenario.Scenario["submit"]>[0]) =>
+        Effect.gen(function*() {
+          const { children, pipeline, write } = yield* RunScenario.make
+          yield* pipeline.submit(options)
+          const job = yield* pipeline.takeOne("ann")
+          yield* write(job, { ...start, records: [spawn()] })
+          const child = yield* children.takeOne("bob")
+          yield* children.finish(child)
+          yield* write(job, finish())
+          yield* Scenario.settle
+          expect(recorder.spans).toEqual([])
+          return { child: child.traceparent, run: job.traceparent }
+        })
+      expect(yield* run((recorder) => childWith(recorder, { trace: { traceparent } }))).toEqual({
+        child: traceparent,
+        run: traceparent
+      })
+      const own = yield* run((recorder) => childWith(recorder, {}), { sampler: "parentbased_always_off", ratio: 1 })
+      expect(own.child?.slice(0, 36)).toBe(own.run?.slice(0, 36))
+      expect(own.child).toMatch(/-00$/)
+    }))
 })
 
 describe("sampling", () => {
