@@ -178,8 +178,8 @@ export const layer = (
           yield* FiberMap.run(loops, endpoint.id, Effect.ensuring(workers.run, loopEnded(endpoint.id)))
         }
         const { type } = endpoint.source
-        // The code of a release is bundled when it is deployed.
-        if (pool.supports.includes(type) && endpoint.release === undefined) {
+        // The code of a release is bundled when it is deployed, but its image may be missing on this machine.
+        if (pool.supports.includes(type) && (type === "container" || endpoint.release === undefined)) {
           yield* FiberMap.run(preparing, endpoint.id, pool.prepare(endpoint))
         }
         // A change may fix a failed download, so the download is retried at once.

@@ -252,6 +252,7 @@ export const make = Effect.fnUntraced(function*(
             worker,
             variables: variablesOf(worker, from),
             mask: secrets.maskOf(from),
+            pull: WorkerLifecycle.pullListener(registry, from, worker),
             ...(code === undefined ? {} : { code }),
             ...(held === undefined ? {} : { model: held })
           })
@@ -320,12 +321,12 @@ export const make = Effect.fnUntraced(function*(
     countResults(life, status)
     if (status?.leaving === "stop") return yield* life.stop(now())
     if (life.draining === undefined) {
-      const { id: worker, ready, startedAt, tookJob } = life
+      const { id: worker, ready, tookJob } = life
+      const progressedAt = life.observePull(status?.pull, now())
       // A canary's worker may be idle while jobs wait for the other workers.
-      const isHeldBack = life.fingerprint === target?.canary?.fingerprint
-      const oldest = isHeldBack ? null : oldestQueuedAt
+      const oldest = life.fingerprint === target?.canary?.fingerprint ? null : oldestQueuedAt
       const assessment = assessHealth(
-        { worker, startedAt, ready, tookJob, status, oldestQueuedAt: oldest, unreachableUntil, now: now() },
+        { worker, progressedAt, ready, tookJob, status, oldestQueuedAt: oldest, unreachableUntil, now: now() },
         settings
       )
       if (assessment._tag === "Healthy") return assessment.checkAt

@@ -4,8 +4,8 @@
  * The decision depends only on the worker's calls to the platform. These cases are checked in this order:
  *
  * - *drained by an operator*: it takes no more jobs, and its exit is requested once it holds none, even while it starts.
- * - *never called*: it was started `initLimit` ago and has not called the platform. It is killed
- *   (docs/spec/endpoints.md#worker-supervision).
+ * - *never called*: its start has made no progress for `initLimit`, and it has not called the platform. It is killed
+ *   (docs/spec/endpoints.md#worker-supervision). A pull of its image that comes further, or ends, is progress: a large image may take hours.
  * - *setup*: it reported that its setup began, and how long it may take. It ends itself after that time. A setup that blocks its thread
  *   cannot, so the worker is killed `stopGrace` later.
  * - *unhealthy*: it reported a failed fitness check and should exit. It is drained when it does not.
@@ -21,6 +21,7 @@
  *
  * Workers that hold a job are not checked here, because their lease and the job's execution timeout cover them.
  */
+import { pullText } from "@stint/contract/ImagePull"
 import type { WorkerStatus } from "@stint/queue/WorkerRegistry"
 import type { ExternalWorkers } from "./ScalingPolicy.ts"
 
@@ -36,7 +37,8 @@ export interface HealthLimits {
 /** The input of a check. All times are in milliseconds and from the same clock. */
 export interface WorkerObservation {
   readonly worker: string
-  readonly startedAt: number
+  /** When it was started, or when its start last made progress. */
+  readonly progressedAt: number
   readonly ready: boolean
   /** Whether it has ever taken a job. */
   readonly tookJob: boolean
@@ -90,11 +92,15 @@ export const assessHealth = (observation: WorkerObservation, limits: HealthLimit
     }
   }
   if (!observation.ready && status?.state !== "unhealthy") {
-    const until = Math.max(observation.startedAt, observation.unreachableUntil) + limits.initLimitMs
+    const until = Math.max(observation.progressedAt, observation.unreachableUntil) + limits.initLimitMs
     if (now < until) return healthy(until)
-    const reason =
-      `Worker ${worker} did not call the platform within ${seconds(limits.initLimitMs)} of its start and was killed. ` +
-      `Check its last output, and whether it can reach the platform's address.`
+    const reason = status?.pull !== undefined
+      ? `Worker ${worker} was given up: the pull of its image ${status.pull.image} has come no further for ${
+        seconds(limits.initLimitMs)
+      } (` +
+        `${pullText(status.pull.progress)}). Check whether this machine reaches the registry, and the engine's log.`
+      : `Worker ${worker} did not call the platform within ${seconds(limits.initLimitMs)} of its start and was killed. ` +
+        `Check its last output, and whether it can reach the platform's address.`
     return { _tag: "Kill", reason }
   }
   if (status === undefined) return healthy()

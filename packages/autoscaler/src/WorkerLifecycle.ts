@@ -7,10 +7,12 @@
  *           +----> NotStarted                  | end: killed
  * ```
  */
+import type { Endpoint } from "@stint/contract/Endpoint"
 import type { WorkerId } from "@stint/contract/Ids"
 import type { PoolError } from "@stint/pool/PoolError"
 import type { WorkerExit } from "@stint/pool/WorkerExit"
-import type { WorkerHandle } from "@stint/pool/WorkerPool"
+import type { PullListener, WorkerHandle } from "@stint/pool/WorkerPool"
+import type { WorkerRegistry, WorkerStatus } from "@stint/queue/WorkerRegistry"
 import * as Cause from "effect/Cause"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
@@ -60,6 +62,11 @@ export interface WorkerLifecycle {
   readonly killReason: () => string | undefined
   /** Requests that the worker exit. Kills the worker when it is not running yet. */
   readonly requestExit: Effect.Effect<void>
+  /**
+   * Notes how far the pull of its image is; undefined if none runs. Returns when the platform last saw its start make progress: at its start, or when
+   * the pull had come further or ended.
+   */
+  readonly observePull: (pull: WorkerStatus["pull"], now: number) => number
   /** Kills the worker, or cancels its start. If called more than once, the first reason (a sentence) is recorded. */
   readonly end: (reason: string) => Effect.Effect<void>
   /** Ends the worker for an operator, who requested it at the time `at`: the exit is expected, and no job is to blame. */
@@ -67,6 +74,17 @@ export interface WorkerLifecycle {
   /** Starts the worker and waits for its exit. Call it once; interruption kills the worker. */
   readonly run: Effect.Effect<WorkerOutcome>
 }
+
+/** Passes the pull of a worker's image to the registry. Undefined for a worker without an image. */
+export const pullListener = (
+  registry: WorkerRegistry["Service"],
+  { id, source }: Endpoint,
+  worker: WorkerId
+): PullListener | undefined =>
+  source.type !== "container" ? undefined : {
+    began: (progress) => registry.pulling(id, worker, source.image, progress),
+    ended: () => registry.pulled(id, worker)
+  }
 
 /** `starting` starts the worker, or takes it over. */
 export const make = (
@@ -76,6 +94,8 @@ export const make = (
   fingerprint: string
 ): WorkerLifecycle => {
   const ending = Deferred.makeUnsafe<string>()
+  let pulled: string | undefined
+  let progressedAt = startedAt
   let killReason: string | undefined
   let handle: WorkerHandle | undefined
 
@@ -134,6 +154,12 @@ export const make = (
     draining: undefined,
     killReason: () => killReason,
     requestExit: Effect.suspend(() => handle === undefined ? end(`Worker ${id} was no longer needed.`) : handle.drain),
+    observePull: (pull, now) => {
+      const progress = pull === undefined ? undefined : JSON.stringify(pull.progress)
+      if (progress !== pulled) progressedAt = now
+      pulled = progress
+      return progressedAt
+    },
     end,
     stop: (at) =>
       Effect.suspend(() => {

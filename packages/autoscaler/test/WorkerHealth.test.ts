@@ -24,7 +24,7 @@ const status = (more: Partial<WorkerStatus> = {}): WorkerStatus => ({
 const assess = (more: Partial<WorkerObservation> = {}) =>
   assessHealth({
     worker: "w-1",
-    startedAt: NOW - 3_600_000,
+    progressedAt: NOW - 3_600_000,
     ready: true,
     tookJob: true,
     status: status(),
@@ -47,7 +47,7 @@ describe("WorkerHealth", () => {
         [false, status({ leaving: "drain", state: "unhealthy" })]
       ] as const
     ) {
-      assert.deepStrictEqual(assess({ ready, status: one, startedAt: NOW }), {
+      assert.deepStrictEqual(assess({ ready, status: one, progressedAt: NOW }), {
         _tag: "Drain",
         requestExitAt: NOW,
         reason: "an operator drained it"

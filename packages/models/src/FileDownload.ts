@@ -35,6 +35,8 @@ export interface Download {
   readonly retryMs: number
   /** Called with the change in the number of bytes on the disk. */
   readonly advance: (bytes: number) => void
+  /** Called before the wait for another attempt, with why the last one failed. */
+  readonly retrying: (error: ModelError) => Effect.Effect<void>
 }
 
 type Hash = Exclude<ReturnType<typeof hasher>, undefined>
@@ -118,7 +120,7 @@ export const download = Effect.fnUntraced(function*(
   context: Download,
   file: ModelFile
 ): Effect.fn.Return<void, ModelError | CacheError> {
-  const { advance, cache, id, retryMs, wish } = context
+  const { advance, cache, id, retrying, retryMs, wish } = context
   const part = partOf(cache, id, file.blob)
   const hashed: Hashed = { hash: undefined, bytes: 0 }
   start(hashed, file)
@@ -147,6 +149,7 @@ export const download = Effect.fnUntraced(function*(
     if (error._tag === "CacheError" || !error.isTransient) return yield* error
     if (((yield* sizeOf(part)) ?? 0) > (before ?? 0)) tries = 1
     else if (++tries > MAX_TRIES) return yield* error
+    yield* retrying(error)
     const random = yield* Random.next
     yield* Effect.sleep(Math.round(Math.min(MAX_WAIT, retryMs * 2 ** (tries - 1)) * (0.5 + random / 2)))
   }

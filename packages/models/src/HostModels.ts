@@ -72,6 +72,7 @@ interface Progress {
   total: number | undefined
   receivedBefore: number
   since: number
+  problem: string | undefined
 }
 
 /** The state of a model with a token in this process. */
@@ -178,11 +179,19 @@ export const make = Effect.fnUntraced(function*(
   const fetch = Effect.fnUntraced(
     function*(wish: Hub.DownloadRequest, progress: Progress) {
       const { id, revision } = modelParts(wish.model)
-      const contents = yield* Effect.retry(hub.contents(wish), {
-        while: (error: ModelError) => error.isTransient,
-        times: LIST_TRIES - 1,
-        schedule: Schedule.exponential(retryMs)
-      })
+      const retrying = ({ problem }: ModelError) =>
+        Effect.sync(() => {
+          progress.problem = problem
+        })
+      const contents = yield* hub.contents(wish).pipe(
+        Effect.tapError(retrying),
+        Effect.retry({
+          while: (error: ModelError) => error.isTransient,
+          times: LIST_TRIES - 1,
+          schedule: Schedule.exponential(retryMs)
+        })
+      )
+      progress.problem = undefined
       yield* lock(CacheLayout.changeLockOf(cache, id), "exclusive")
       const snapshot: CacheLayout.Snapshot = { id, ...contents }
       yield* CacheLayout.makeFolders(cache, id)
@@ -209,11 +218,12 @@ export const make = Effect.fnUntraced(function*(
       )
       const advance = (bytes: number) => {
         progress.received += bytes
+        if (bytes > 0) progress.problem = undefined
         reservation.bytes -= bytes
       }
       yield* Effect.forEach(
         missing,
-        (file) => download({ cache, hub, wish, id, commit: contents.commit, retryMs, advance }, file),
+        (file) => download({ cache, hub, wish, id, commit: contents.commit, retryMs, advance, retrying }, file),
         { concurrency: CONCURRENCY, discard: true }
       )
       yield* CacheLayout.publish(cache, snapshot, revision)
@@ -266,7 +276,14 @@ export const make = Effect.fnUntraced(function*(
   const begin = Effect.fnUntraced(function*(model: ModelReference, token: SecretName | undefined, kind: "needed" | "refresh") {
     const now = yield* Clock.currentTimeMillis
     for (const [key, { state }] of entries) if (state._tag === "Failed" && state.retryAt + FORGET_AFTER < now) entries.delete(key)
-    const progress: Progress = { _tag: "Downloading", received: 0, total: undefined, receivedBefore: 0, since: now }
+    const progress: Progress = {
+      _tag: "Downloading",
+      received: 0,
+      total: undefined,
+      receivedBefore: 0,
+      since: now,
+      problem: undefined
+    }
     const entry: Entry = { model, state: progress, looked: Deferred.makeUnsafe(), ended: Deferred.makeUnsafe() }
     entries.set(keyOf(model, token, kind), entry)
     yield* run(entry, progress, token, kind === "refresh").pipe(

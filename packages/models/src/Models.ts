@@ -25,6 +25,8 @@ export type ModelState =
     /** The bytes that existed when the download began, and when it began, in milliseconds since 1970. */
     readonly receivedBefore: number
     readonly since: number
+    /** Why the last request to the hub failed, while it is being retried. Undefined once more bytes have arrived. */
+    readonly problem?: string | undefined
   }
   | { readonly _tag: "Failed"; readonly reason: string; /** Milliseconds since 1970. */ readonly retryAt: number }
 

@@ -11,11 +11,19 @@
  */
 import type { AgentOrder, AgentStart, AgentStartFailure, AgentWorkerReport } from "@stint/contract/Agent"
 import { MAX_REPORT_LINES } from "@stint/contract/Agent"
+import type { ImagePullProgress } from "@stint/contract/ImagePull"
 import { CodeTransfer } from "@stint/pool/CodeTransfer"
 import { addressIn, withAddress } from "@stint/pool/PlatformAddress"
 import { NoCapacity, PoolError, SpawnFailed } from "@stint/pool/PoolError"
 import type { WorkerExit } from "@stint/pool/WorkerExit"
-import { type OrphanedWorker, type Reservation, reservationOf, type WorkerHandle, WorkerPool } from "@stint/pool/WorkerPool"
+import {
+  type OrphanedWorker,
+  type PullListener,
+  type Reservation,
+  reservationOf,
+  type WorkerHandle,
+  WorkerPool
+} from "@stint/pool/WorkerPool"
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -33,6 +41,8 @@ interface Worker {
   readonly scope: Scope.Closeable
   state: AgentWorkerReport["state"]
   handle: WorkerHandle | undefined
+  /** Reads how far the pull of its image is; undefined before and after. */
+  pull: (() => ImagePullProgress) | undefined
   failure: AgentStartFailure | undefined
   exit: WorkerExit | undefined
   cpuMs: number | undefined
@@ -119,6 +129,7 @@ export const make = Effect.fnUntraced(function*(options: {
       scope: yield* Scope.fork(scope),
       state: "starting",
       handle: undefined,
+      pull: undefined,
       failure: undefined,
       exit: undefined,
       cpuMs: undefined,
@@ -158,10 +169,21 @@ export const make = Effect.fnUntraced(function*(options: {
         endpoint: { ...endpoint, env },
         worker: id,
         variables: from === undefined ? variables : withAddress(variables, from.origin, address),
+        pull: pullListenerOf(id),
         ...(code === undefined ? {} : { code })
       })
     }
   )
+
+  const pullListenerOf = (id: string): PullListener => {
+    const set = (pull: Worker["pull"]) => {
+      const worker = workers.get(id)
+      if (worker === undefined) return
+      worker.pull = pull
+      changed()
+    }
+    return { began: set, ended: () => set(undefined) }
+  }
 
   /** The platform redacts the output of an adopted worker, because only it knows the worker's key. */
   const adopt = (orphan: OrphanedWorker) => add(orphan, orphan.adopt({}))
@@ -209,11 +231,12 @@ export const make = Effect.fnUntraced(function*(options: {
         size += length
         sent.push(line)
       }
-      const { cpuMs, endpoint, exit, failure, id, memoryBytes, reserved, state } = worker
+      const { cpuMs, endpoint, exit, failure, id, memoryBytes, pull, reserved, state } = worker
       return {
         id,
         endpoint,
         state,
+        ...(pull === undefined ? {} : { pull: pull() }),
         ...(failure === undefined ? {} : { failure }),
         ...(exit === undefined ? {} : { exit: exitOf(exit) }),
         ...(cpuMs === undefined ? {} : { cpuMs }),

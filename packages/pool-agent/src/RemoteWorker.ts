@@ -12,6 +12,7 @@
  */
 import type { AgentOrder, AgentStart, AgentWorkerReport } from "@stint/contract/Agent"
 import type { EndpointId, WorkerId } from "@stint/contract/Ids"
+import type { ImagePullProgress } from "@stint/contract/ImagePull"
 import { NoCapacity, PoolError } from "@stint/pool/PoolError"
 import type { WorkerExit } from "@stint/pool/WorkerExit"
 import type { WorkerLine, WorkerLog } from "@stint/pool/WorkerLog"
@@ -31,6 +32,7 @@ const MAX_PENDING = 1_000
 export interface Owner {
   readonly variables: StartRequest["variables"]
   readonly mask?: StartRequest["mask"]
+  readonly pull?: StartRequest["pull"]
 }
 
 type WithoutLog<E> = E extends WorkerExit ? Omit<E, "log"> : never
@@ -85,6 +87,9 @@ export const make = (options: {
   let taken = 0
   let cpuMs: number | undefined
   let memoryBytes: number | undefined
+  /** The pull that the latest report contained. */
+  let pull: ImagePullProgress | undefined
+  let listener: StartRequest["pull"]
   let isAttached = false
   /** Whether the agent's latest report contained it. */
   let isKnown = start === undefined
@@ -93,9 +98,18 @@ export const make = (options: {
   let hasFailed = false
   let lacksRoom = false
 
+  /** The pull ends, for the platform, when a report no longer contains it. */
+  const applyPull = (now: ImagePullProgress | undefined) => {
+    const before = pull
+    pull = now
+    if (before === undefined && now !== undefined) listener?.began(() => pull ?? now)
+    if (before !== undefined && now === undefined) listener?.ended()
+  }
+
   const finish = (how: WithoutLog<WorkerExit>) => {
     if (exit !== undefined) return
     exit = how
+    applyPull(undefined)
     start = undefined
     Deferred.doneUnsafe(started, Effect.void)
     lines.openUnsafe()
@@ -162,6 +176,7 @@ export const make = (options: {
         taken = report.from
       }
       if (isAttached) accept(report)
+      applyPull(report.state === "starting" ? report.pull : undefined)
       if (report.cpuMs !== undefined) cpuMs = report.cpuMs
       memoryBytes = report.memoryBytes
       if (report.failure !== undefined) {
@@ -188,8 +203,9 @@ export const make = (options: {
       if (start === undefined || isKnown || hasFailed) return finish({ _tag: "Lost", reason, mayRun: true })
       fail(new PoolError({ reason: new NoCapacity({ problem: reason.replace(/\.$/, "") }) }))
     },
-    attach: Effect.fnUntraced(function*({ mask, variables }) {
+    attach: Effect.fnUntraced(function*({ mask, pull: to, variables }) {
       isAttached = true
+      listener = to
       const sink = lineSink(options.log, { endpoint, worker: id, variables, mask })
       const write = Effect.gen(function*() {
         while (true) {

@@ -4,6 +4,7 @@
 import { assert, describe } from "@effect/vitest"
 import type { AgentOrder, AgentReport } from "@stint/contract/Agent"
 import { EndpointId, WorkerId } from "@stint/contract/Ids"
+import type { ImagePullProgress } from "@stint/contract/ImagePull"
 import { Agents } from "@stint/pool/Agents"
 import { Faults } from "@stint/pool/MemoryWorkerPool"
 import type { PoolError } from "@stint/pool/PoolError"
@@ -15,7 +16,7 @@ import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
 import { LEASE_MILLIS } from "../src/Connection.ts"
-import { after, begin, handReport, join, KEY, layerAgent, linkOver, network, testWith, viewOf } from "./TestAgents.ts"
+import { after, begin, handReport, join, KEY, layerAgent, linkOver, network, pull, testWith, viewOf } from "./TestAgents.ts"
 
 const lines: Array<WorkerLine> = []
 const capture = Layer.succeed(WorkerLog, { write: (line) => Effect.sync(() => void lines.push(line)) })
@@ -115,6 +116,56 @@ describe("agents", () => {
       const error = yield* Effect.flip(agents.report("one", KEY, handReport({ protocol: 2 })))
       assert.include(error.problem, "version 2 of the agents' protocol")
       assert.include(error.hint, "same version")
+    })
+  )
+
+  test(
+    "report the pull of a worker's image with its progress, and its end before the worker runs",
+    Effect.gen(function*() {
+      const net = network()
+      yield* join("one", net)
+      Object.assign(pull, { doneLayers: 0, isEnded: false })
+      const seen: Array<string> = []
+      let progress: (() => ImagePullProgress) | undefined
+      const listener = {
+        began: (now: () => ImagePullProgress) => {
+          progress = now
+          seen.push("began")
+        },
+        ended: () => void seen.push("ended")
+      }
+      const starting = yield* Effect.forkScoped(
+        Effect.tap(begin({ command: "pulled", pull: listener }), () => Effect.sync(() => void seen.push("runs")))
+      )
+      yield* after(200)
+      assert.deepStrictEqual([seen, progress?.().doneLayers], [["began"], 0])
+      pull.doneLayers = 2
+      // Without another event, the next report has it.
+      yield* after(4_000)
+      assert.deepStrictEqual(progress?.(), { layers: 3, doneLayers: 2, bytes: 90, doneBytes: 60 })
+      pull.isEnded = true
+      yield* after(200)
+      assert.deepStrictEqual(seen, ["began", "ended"])
+      yield* after(1_000)
+      yield* Fiber.join(starting)
+      assert.deepStrictEqual(seen, ["began", "ended", "runs"])
+    })
+  )
+
+  test(
+    "that are lost during a pull end it",
+    Effect.gen(function*() {
+      const net = network()
+      yield* join("one", net)
+      Object.assign(pull, { doneLayers: 0, isEnded: false })
+      const seen: Array<string> = []
+      const listener = { began: () => void seen.push("began"), ended: () => void seen.push("ended") }
+      yield* Effect.forkScoped(Effect.exit(Effect.scoped(begin({ command: "pulled", pull: listener }))))
+      yield* after(200)
+      net.isCut = true
+      yield* after(LEASE_MILLIS + 1_000)
+      assert.deepStrictEqual(seen, ["began", "ended"])
+      pull.isEnded = true
     })
   )
 

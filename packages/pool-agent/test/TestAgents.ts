@@ -10,7 +10,7 @@ import { Agents, type AgentsService } from "@stint/pool/Agents"
 import * as MemoryWorkerPool from "@stint/pool/MemoryWorkerPool"
 import { NoCapacity, PoolError, SpawnFailed } from "@stint/pool/PoolError"
 import { BEHAVIOUR, endpointOf, resolvedOf, runScripted } from "@stint/pool/testing"
-import { WorkerPool } from "@stint/pool/WorkerPool"
+import { type PullListener, type StartRequest, WorkerPool } from "@stint/pool/WorkerPool"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -36,7 +36,7 @@ export const layerPlatform = (localWorkers: number | undefined = 0) =>
 
 /**
  * Workers that execute the behaviour in their variables. Some commands fail: `missing` cannot be started, `full` finds no room, the start of `slow`
- * never ends, and no request to `hung` ever completes.
+ * never ends, no request to `hung` ever completes, and `pulled` waits until the test ends the pull of its image.
  */
 const layerScripted: Layer.Layer<WorkerPool | MemoryWorkerPool.Faults> = Layer.effect(
   WorkerPool,
@@ -55,6 +55,8 @@ const layerScripted: Layer.Layer<WorkerPool | MemoryWorkerPool.Faults> = Layer.e
             )
           case "full":
             return Effect.fail(new PoolError({ reason: new NoCapacity({ problem: "it is full" }) }))
+          case "pulled":
+            return Effect.andThen(pullNow(request.pull), pool.start(request))
           case "slow":
             return Effect.never
           case "hung":
@@ -71,6 +73,19 @@ const layerScripted: Layer.Layer<WorkerPool | MemoryWorkerPool.Faults> = Layer.e
     })
   })
 ).pipe(Layer.provideMerge(MemoryWorkerPool.layer(runScripted, ["handler", "command", "container"])))
+
+/** The pull of the image of a `pulled` worker. Reset it before the worker starts. */
+export const pull = { doneLayers: 0, isEnded: false }
+
+const pullNow = (listener: PullListener | undefined) =>
+  Effect.sync(() =>
+    listener?.began(() => ({ layers: 3, doneLayers: pull.doneLayers, bytes: 90, doneBytes: 30 * pull.doneLayers }))
+  ).pipe(
+    Effect.andThen(Effect.repeat(Effect.sleep(10), { until: () => pull.isEnded })),
+    Effect.ensuring(Effect.sync(() => listener?.ended())),
+    // The creation of the container.
+    Effect.andThen(Effect.sleep(500))
+  )
 
 /** The faults of the network between an agent and the platform. */
 export interface Network {
@@ -173,6 +188,7 @@ export const begin = Effect.fnUntraced(function*(
     readonly worker?: string
     readonly command?: string
     readonly code?: string
+    readonly pull?: StartRequest["pull"]
     readonly labels?: Readonly<Record<string, string>>
     readonly gpus?: number
   } = {}
@@ -191,6 +207,7 @@ export const begin = Effect.fnUntraced(function*(
     endpoint: resolvedOf(endpoint),
     worker,
     variables: { PLATFORM_AI_API_KEY: "stint_worker_secret" },
+    pull: options.pull,
     ...(code === undefined ? {} : { code })
   })
 })

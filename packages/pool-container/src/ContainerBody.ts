@@ -14,6 +14,7 @@ import { defaultsFor } from "@stint/pool/LocalWorkerDefaults"
 import { modelVariables } from "@stint/pool/WorkerModel"
 import type { StartRequest } from "@stint/pool/WorkerPool"
 import { readFileSync } from "node:fs"
+import type { DeviceRequest } from "./GpuRequest.ts"
 import { type ContainerSource, modelMountsOf, type Mount } from "./Volumes.ts"
 
 /** The label that names the platform of a container. */
@@ -55,26 +56,21 @@ export interface ContainerParts {
   readonly volumes: ReadonlyArray<Mount>
   /** How much output the engine stores. Bytes. */
   readonly storedBytes: number
+  /** Requests the worker's GPUs; undefined for a worker without GPUs. */
+  readonly gpuRequest: DeviceRequest | undefined
 }
 
 /** The network of a container whose source names none. It has only a loopback interface. */
 const DEFAULT_NETWORK = "none"
 
-/** The engine's GPU request. A number of GPUs would always mean the first ones, also when another worker uses them. */
-const gpuRequest = (gpus: number | "all", gpuIds: ReadonlyArray<string> | undefined) => ({
-  Driver: "nvidia",
-  ...(gpuIds === undefined ? { Count: gpus === "all" ? -1 : gpus } : { DeviceIDs: gpuIds }),
-  Capabilities: [["gpu"]]
-})
-
 /** The body of the request that creates the container. */
-export const bodyOf = ({ image, platform, request, source, storedBytes, volumes }: ContainerParts) => {
+export const bodyOf = ({ gpuRequest, image, platform, request, source, storedBytes, volumes }: ContainerParts) => {
   const { endpoint, model, variables, worker } = request
   const ofCache = modelMountsOf(model, volumes)
   const [cache] = ofCache
   const ofModel = model === undefined || cache === undefined ? {} : modelVariables(model, cache.Target)
   const environment: Record<string, string> = { PYTHONUNBUFFERED: "1", ...ofModel, ...endpoint.env, ...variables }
-  const { gpus, memoryBytes } = source
+  const { memoryBytes } = source
   return {
     Image: image,
     ...(source.command === undefined ? {} : { Cmd: source.command }),
@@ -98,7 +94,7 @@ export const bodyOf = ({ image, platform, request, source, storedBytes, volumes 
       PidsLimit: source.pids ?? DEFAULT_PIDS,
       ...(memoryBytes === undefined ? {} : { Memory: memoryBytes, MemorySwap: memoryBytes }),
       ...(source.cpus === undefined ? {} : { NanoCpus: Math.round(source.cpus * 1e9) }),
-      ...(gpus === undefined ? {} : { DeviceRequests: [gpuRequest(gpus, request.gpuIds)] }),
+      ...(gpuRequest === undefined ? {} : { DeviceRequests: [gpuRequest] }),
       Mounts: [...volumes, ...ofCache],
       Ulimits: ulimits(),
       // json-file is Podman's k8s-file. journald and others can lose lines, or cannot be read.

@@ -2,7 +2,7 @@
  * Runs workers as containers on the platform's machine, through the Docker-compatible engine API of Docker or Podman.
  *
  * ```
- *   start: image resolved, pulled --> record --> created --> started --> door to the platform opened --> handle
+ *   start: GPUs possible --> image resolved, pulled --> record --> created --> started --> door to the platform opened --> handle
  * ```
  *
  * `ContainerBody` describes what a container may not do, `PlatformSocket` how it reaches the platform, `WorkerContainer` what happens when the
@@ -27,6 +27,7 @@ import * as ContainerRecords from "./ContainerRecords.ts"
 import type { Engine } from "./Engine.ts"
 import type { EngineError } from "./EngineError.ts"
 import { locate, unavailable } from "./EngineSocket.ts"
+import { type DeviceRequest, gpuHintOf, gpuRequestOf } from "./GpuRequest.ts"
 import * as Images from "./Images.ts"
 import * as RegistryCredentials from "./RegistryCredentials.ts"
 import { type ContainerSource, mountsOf } from "./Volumes.ts"
@@ -55,6 +56,8 @@ const platformOf = (dataDir: string): string => createHash("sha256").update(data
 const failed = (image: string, problem: string, hint: string) =>
   new PoolError({ reason: new SpawnFailed({ path: `A container of ${image}`, problem, hint }) })
 
+const ENGINE_LOG = "See the engine's log for details."
+
 /** Explains why the engine did not create or start a container. */
 const startError = ({ image, network }: ContainerSource, endpoint: string, name: string, error: EngineError): PoolError => {
   if (error._tag === "EngineUnreachable") return unavailable(error)
@@ -62,6 +65,8 @@ const startError = ({ image, network }: ContainerSource, endpoint: string, name:
   if (status === 409) {
     return failed(image, `the engine already has a container ${name} (${problem})`, `Remove it: docker rm --force ${name}.`)
   }
+  const gpuHint = gpuHintOf(problem)
+  if (gpuHint !== undefined) return failed(image, problem, gpuHint)
   if (/network/i.test(problem) && network !== undefined) {
     return failed(image, problem, `Correct the network of endpoint ${endpoint}, which is "${network}".`)
   }
@@ -75,7 +80,32 @@ const startError = ({ image, network }: ContainerSource, endpoint: string, name:
   if (/executable file|no such file or directory|not found in \$PATH|permission denied|exec format/i.test(problem)) {
     return failed(image, problem, `Correct the command of endpoint ${endpoint}, or the image's ENTRYPOINT and CMD.`)
   }
-  return failed(image, problem, "See the engine's log for details.")
+  return failed(image, problem, ENGINE_LOG)
+}
+
+/** The request for the worker's GPUs. Fails when the engine would start the container without them. */
+const gpuRequestFor = Effect.fnUntraced(function*(
+  engine: Engine,
+  { gpus, image }: ContainerSource,
+  gpuIds: StartRequest["gpuIds"]
+) {
+  if (gpus === undefined) return undefined
+  const version = yield* engine.version.pipe(
+    Effect.mapError((error) => error._tag === "EngineUnreachable" ? unavailable(error) : failed(image, error.problem, ENGINE_LOG))
+  )
+  const request = gpuRequestOf(version, gpus, gpuIds)
+  return "problem" in request ? yield* failed(image, request.problem, request.hint) : request
+})
+
+/** Why the pool does not look for containers of an earlier run, for the log. Other pools do not need the engine. */
+const searchProblem = (error: PoolError | EngineError): string => {
+  const known = error._tag === "EngineUnreachable" ? unavailable(error) : error
+  if (known._tag !== "PoolError" || known.reason._tag !== "PoolUnavailable") {
+    return `The platform cannot look for unrecorded containers of an earlier run. ${known.message}`
+  }
+  const { hint, problem } = known.reason
+  return "No worker can be started in a container, and containers that an earlier run left without a record are not removed: " +
+    `${problem}. ${hint} Other workers start without it.`
 }
 
 const make = Effect.fnUntraced(function*(options: Options) {
@@ -92,10 +122,15 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const discard = (engine: Engine, worker: string) =>
     Effect.andThen(Effect.ignore(engine.remove(nameOf(worker))), Effect.sync(() => records.remove(worker)))
 
-  const launch = Effect.fnUntraced(function*(engine: Engine, request: StartRequest, source: ContainerSource) {
-    const { endpoint, mask, variables, worker } = request
+  const launch = Effect.fnUntraced(function*(
+    engine: Engine,
+    request: StartRequest,
+    source: ContainerSource,
+    gpuRequest: DeviceRequest | undefined
+  ) {
+    const { endpoint, mask, pull, variables, worker } = request
     const volumes = yield* mountsOf(source, { allowed: options.volumes ?? [], named: options.namedVolumes ?? {} })
-    const image = yield* images.resolve(endpoint.id, source.image)
+    const image = yield* images.resolve(endpoint.id, source.image, pull)
     const name = nameOf(worker)
     const address = addressIn(variables)
     if (source.network !== "host" && address?.protocol === "https:") {
@@ -131,7 +166,8 @@ const make = Effect.fnUntraced(function*(options: Options) {
       image,
       platform,
       volumes,
-      storedBytes: STORED_BYTES
+      storedBytes: STORED_BYTES,
+      gpuRequest
     })
     return yield* engine.create(name, body).pipe(
       Effect.andThen(engine.start(name)),
@@ -150,22 +186,26 @@ const make = Effect.fnUntraced(function*(options: Options) {
       return yield* new PoolError({ reason: new Unsupported({ source: source.type }) })
     }
     const engine = yield* engineFound
+    // An engine that cannot give the GPUs would pull a large image in vain.
+    const gpuRequest = yield* gpuRequestFor(engine, source, request.gpuIds)
     // Pulling may take minutes and is interruptible. Creating and starting are not.
-    yield* images.resolve(request.endpoint.id, source.image)
-    const { handle } = yield* Effect.acquireRelease(launch(engine, request, source), ({ close }) => close)
+    yield* images.resolve(request.endpoint.id, source.image, request.pull)
+    const { handle } = yield* Effect.acquireRelease(launch(engine, request, source, gpuRequest), ({ close }) => close)
     return handle
   })
 
   const prepare: WorkerPool["Service"]["prepare"] = ({ id, source }) => {
     if (source.type !== "container") return Effect.void
     images.release(id)
-    return Effect.ignore(images.resolve(id, source.image))
+    return engineFound.pipe(
+      Effect.flatMap((engine) => gpuRequestFor(engine, source, undefined)),
+      Effect.andThen(images.resolve(id, source.image)),
+      Effect.ignore
+    )
   }
 
   yield* Effect.flatMap(engineFound, (engine) => ContainerOrphans.removeUnknown(engine, records, platform)).pipe(
-    Effect.catch((error) =>
-      Effect.logWarning(`The platform cannot look for unrecorded containers of an earlier run. ${error.message}`)
-    ),
+    Effect.catch((error) => Effect.logWarning(searchProblem(error))),
     Effect.forkScoped
   )
   const orphans = yield* ContainerOrphans.find({ log, records })

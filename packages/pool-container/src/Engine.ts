@@ -66,7 +66,10 @@ const decodeImage = decode(Image)
 const decodeStats = decode(Stats)
 const decodeListed = decode(Listed)
 const decodeCreated = decode(Schema.Struct({ Id: Schema.String }))
-const decodeVersion = decode(Schema.Struct({ Version: Schema.String }))
+const decodeVersion = decode(Schema.Struct({
+  Version: Schema.String,
+  Components: Schema.optionalKey(Schema.NullOr(Schema.Array(Schema.Struct({ Name: Schema.String }))))
+}))
 
 /** Memory without the files that the kernel can drop at any time, as `docker stats` shows it. */
 const resourcesOf = ({ cpu_stats, memory_stats }: typeof Stats.Type): WorkerResources => {
@@ -78,10 +81,17 @@ const resourcesOf = ({ cpu_stats, memory_stats }: typeof Stats.Type): WorkerReso
   }
 }
 
+/** Which engine answers. */
+export interface EngineVersion {
+  /** `28.2.2`, `5.4.0` */
+  readonly version: string
+  readonly isPodman: boolean
+}
+
 export interface Engine {
   readonly socket: string
   /** The version of a running engine. */
-  readonly version: Effect.Effect<string, EngineError>
+  readonly version: Effect.Effect<EngineVersion, EngineError>
   /** Returns the id of the created container. */
   readonly create: (name: string, body: unknown) => Effect.Effect<string, EngineError>
   readonly start: (container: string) => Effect.Effect<void, EngineError>
@@ -117,7 +127,11 @@ export const make = (socket: string): Engine => {
   const container = (id: string, rest = "") => `/containers/${encodeURIComponent(id)}${rest}`
   return {
     socket,
-    version: Effect.flatMap(call("GET", "/version"), (body) => Effect.map(decodeVersion(body), ({ Version }) => Version)),
+    version: Effect.flatMap(call("GET", "/version"), (body) =>
+      Effect.map(decodeVersion(body), ({ Components, Version }) => ({
+        version: Version,
+        isPodman: (Components ?? []).some(({ Name }) => /podman/i.test(Name))
+      }))),
     create: (name, body) =>
       Effect.flatMap(
         call("POST", `/containers/create?name=${encodeURIComponent(name)}`, body),

@@ -10,7 +10,9 @@
  * A tag can move. All workers of an endpoint run the image that its tag named when the platform first used it,
  * until the endpoint's settings change or the platform restarts. The log names that image.
  */
+import { pullText } from "@stint/contract/ImagePull"
 import { PoolError, SpawnFailed } from "@stint/pool/PoolError"
+import type { PullListener } from "@stint/pool/WorkerPool"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
@@ -33,14 +35,24 @@ const ARCHITECTURES: Partial<Record<NodeJS.Architecture, string>> = { x64: "amd6
 export const machinePlatform = (): string => `linux/${ARCHITECTURES[process.arch] ?? process.arch}`
 
 export interface Images {
-  /** The id of the endpoint's image. Pulls the image if it is missing. */
-  readonly resolve: (endpoint: string, image: string) => Effect.Effect<string, PoolError>
+  /** The id of the endpoint's image. Pulls the image if it is missing, and reports the pull to `listener`. */
+  readonly resolve: (endpoint: string, image: string, listener?: PullListener) => Effect.Effect<string, PoolError>
   /** Forgets the image of an endpoint, so that the next start resolves its tag again. */
   readonly release: (endpoint: string) => void
 }
 
 const failed = (image: string, problem: string, hint: string) =>
   new PoolError({ reason: new SpawnFailed({ path: `The image ${image}`, problem, hint }) })
+
+/** The image is only built for other machines. */
+const otherMachine = (image: string, problem: string) => {
+  const machine = machinePlatform()
+  return failed(
+    image,
+    `${problem}, and this machine runs ${machine}`,
+    `Build it for this machine: docker build --platform ${machine} --tag ${image} . (and push it, if it comes from a registry).`
+  )
+}
 
 /** Explains why a pull failed. */
 const pullError = (image: string, files: ReadonlyArray<string>, error: EngineError, hasCredentials: boolean) => {
@@ -60,6 +72,10 @@ const pullError = (image: string, files: ReadonlyArray<string>, error: EngineErr
         : `Add credentials for ${registry} to ${where}: docker login ${registry}. If it needs none, correct the image's name.`
     )
   }
+  // An index lists an image for each machine. Podman's words, and Docker's.
+  if (/no image found in (?:manifest list|image index)|no matching manifest for/i.test(words)) {
+    return otherMachine(image, `it is only built for other machines (${words})`)
+  }
   if (/manifest unknown|not found|no such image|does not exist/i.test(words)) {
     return failed(image, `it does not exist (${words})`, "Correct the image's name and tag, or push the image.")
   }
@@ -75,15 +91,16 @@ const pullError = (image: string, files: ReadonlyArray<string>, error: EngineErr
 
 /** Fails when this machine cannot run the image. */
 const checkPlatform = (image: string, { Architecture, Os }: Image) => {
-  const machine = machinePlatform()
   const built = `${Os}/${Architecture}`
   // Some tools that import a file system leave the architecture empty.
-  if (built === machine || (Os === "linux" && Architecture === "")) return Effect.void
-  return Effect.fail(failed(
-    image,
-    `it is built for ${built}, and this machine runs ${machine}`,
-    `Build it for this machine: docker build --platform ${machine} --tag ${image} . (and push it, if it comes from a registry).`
-  ))
+  if (built === machinePlatform() || (Os === "linux" && Architecture === "")) return Effect.void
+  return Effect.fail(otherMachine(image, `it is built for ${built}`))
+}
+
+/** A pull in progress. */
+interface Pull {
+  readonly fiber: Fiber.Fiber<Image, PoolError>
+  readonly progress: PullProgress.PullProgress
 }
 
 /** Options of the images. */
@@ -98,16 +115,15 @@ export const make = Effect.fnUntraced(function*(
 ): Effect.fn.Return<Images, never, Scope.Scope> {
   const scope = yield* Scope.Scope
   const pinned = new Map<string, { readonly image: string; readonly id: string }>()
-  const pulling = new Map<string, Fiber.Fiber<Image, PoolError>>()
+  const pulling = new Map<string, Pull>()
 
-  const pullNow = Effect.fnUntraced(function*(engine: Engine, image: string) {
+  const pullNow = Effect.fnUntraced(function*(engine: Engine, image: string, progress: PullProgress.PullProgress) {
     const header = yield* RegistryCredentials.headerFor(image, credentials)
-    const progress = PullProgress.make()
     const startedAt = yield* Clock.currentTimeMillis
     yield* Effect.logInfo(`Pulling the image ${image}.`)
     // Without a tag, some engines pull all tags.
     const reference = /@|:[^/]*$/.test(image) ? image : `${image}:latest`
-    const report = Effect.suspend(() => Effect.logInfo(`Pulling the image ${image}: ${progress.describe()}.`))
+    const report = Effect.suspend(() => Effect.logInfo(`Pulling the image ${image}: ${pullText(progress.current())}.`))
     yield* engine.pull(reference, header, (chunk) => Effect.sync(() => progress.push(chunk))).pipe(
       Effect.flatMap(() => {
         const error = progress.error()
@@ -131,17 +147,24 @@ export const make = Effect.fnUntraced(function*(
   })
 
   /** One pull for all callers. It continues when a caller is interrupted. */
-  const pull = (engine: Engine, image: string) =>
+  const begin = (engine: Engine, image: string) =>
     Effect.suspend(() => {
       const running = pulling.get(image)
-      if (running !== undefined) return Fiber.join(running)
-      return pullNow(engine, image).pipe(
+      if (running !== undefined) return Effect.succeed(running)
+      const progress = PullProgress.make()
+      return pullNow(engine, image, progress).pipe(
         Effect.ensuring(Effect.sync(() => pulling.delete(image))),
         Effect.forkIn(scope),
-        Effect.tap((fiber) => Effect.sync(() => pulling.set(image, fiber))),
-        Effect.flatMap(Fiber.join)
+        Effect.map((fiber): Pull => ({ fiber, progress })),
+        Effect.tap((begun) => Effect.sync(() => pulling.set(image, begun)))
       )
     })
+
+  const pull = Effect.fnUntraced(function*(engine: Engine, image: string, listener: PullListener | undefined) {
+    const { fiber, progress } = yield* begin(engine, image)
+    listener?.began(progress.current)
+    return yield* Effect.ensuring(Fiber.join(fiber), Effect.sync(() => listener?.ended()))
+  })
 
   const warned = new Map<string, string>()
 
@@ -165,13 +188,13 @@ export const make = Effect.fnUntraced(function*(
     release: (endpoint) => {
       pinned.delete(endpoint)
     },
-    resolve: Effect.fnUntraced(function*(endpoint, image) {
+    resolve: Effect.fnUntraced(function*(endpoint, image, listener) {
       const known = pinned.get(endpoint)
       if (known?.image === image) return known.id
       const running = yield* engine
       const found = yield* Effect.catch(
         running.image(image),
-        (error) => isNotFound(error) ? pull(running, image) : Effect.fail(pullError(image, credentials, error, false))
+        (error) => isNotFound(error) ? pull(running, image, listener) : Effect.fail(pullError(image, credentials, error, false))
       )
       yield* checkPlatform(image, found)
       yield* warnOfTag(endpoint, image, found)

@@ -1,6 +1,7 @@
 /**
  * Reads the progress of a pull, which the engine sends as lines of JSON.
  */
+import type { ImagePullProgress } from "@stint/contract/ImagePull"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 
@@ -9,20 +10,21 @@ const decodeLine = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Struc
   id: Schema.optionalKey(Schema.String),
   error: Schema.optionalKey(Schema.String),
   progressDetail: Schema.optionalKey(Schema.Struct({
-    current: Schema.optionalKey(Schema.Number),
-    total: Schema.optionalKey(Schema.Number)
+    current: Schema.optionalKey(Schema.Finite),
+    total: Schema.optionalKey(Schema.Finite)
   }))
 })))
 
-const megabytes = (bytes: number): string => `${(bytes / 1_000_000).toFixed(1)} MB`
+/** An engine may report a size that it does not know as -1. */
+const count = (bytes: number): number => Math.min(Number.MAX_SAFE_INTEGER, Math.max(0, Math.round(bytes)))
 
 export interface PullProgress {
   /** Adds a chunk of the response, cut at any byte. */
   readonly push: (chunk: Buffer) => void
   /** The error in a line; undefined if there was none. */
   readonly error: () => string | undefined
-  /** `2 of 5 layers, 12.3 MB of 80.0 MB` */
-  readonly describe: () => string
+  /** How far the pull is. */
+  readonly current: () => ImagePullProgress
 }
 
 export const make = (): PullProgress => {
@@ -42,8 +44,8 @@ export const make = (): PullProgress => {
     layers.set(id, layer)
     // The progress of "Extracting" would count the layer twice.
     if (status === "Downloading") {
-      layer.current = progressDetail?.current ?? layer.current
-      layer.total = progressDetail?.total ?? layer.total
+      layer.current = count(progressDetail?.current ?? layer.current)
+      layer.total = count(progressDetail?.total ?? layer.total)
     }
     if (/^(?:Pull complete|Already exists|Download complete)/.test(status)) {
       layer.isDone = true
@@ -60,13 +62,14 @@ export const make = (): PullProgress => {
       if (open.endsWith("}")) add(open)
     },
     error: () => error,
-    describe: () => {
+    current: () => {
       const all = [...layers.values()]
-      if (all.length === 0) return "no layers yet"
-      const done = all.filter(({ isDone }) => isDone).length
-      const current = all.reduce((sum, layer) => sum + layer.current, 0)
-      const total = all.reduce((sum, layer) => sum + layer.total, 0)
-      return `${done} of ${all.length} layers${total === 0 ? "" : `, ${megabytes(current)} of ${megabytes(total)}`}`
+      return {
+        layers: all.length,
+        doneLayers: all.filter(({ isDone }) => isDone).length,
+        bytes: count(all.reduce((sum, layer) => sum + layer.total, 0)),
+        doneBytes: count(all.reduce((sum, layer) => sum + layer.current, 0))
+      }
     }
   }
 }

@@ -1,9 +1,13 @@
 import { assert, describe, expect, it } from "@effect/vitest"
+import type { ImagePullProgress } from "@stint/contract/ImagePull"
 import { endpointOf } from "@stint/pool/testing"
+import type { PullListener } from "@stint/pool/WorkerPool"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
 import * as Scope from "effect/Scope"
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs"
+import type { ServerResponse } from "node:http"
 import { join } from "node:path"
 import { machinePlatform } from "../src/Images.ts"
 import { frame } from "./StubEngine.ts"
@@ -49,6 +53,76 @@ describe("ContainerPool: starts", () => {
       expect(orphan).toMatchObject({ gpuIds: ["1"], reserved: { gpus: 1, cpus: 0, memoryBytes: 0 } })
     }).pipe(Effect.scoped))
 
+  it.live("requests the assigned GPUs of Podman by their CDI names, and starts nothing on a Podman that would ignore the request", () =>
+    Effect.gen(function*() {
+      const { engine, pool, records, start, startError } = yield* world
+      engine.version = { Version: "5.4.2", Components: [{ Name: "Podman Engine" }, { Name: "Conmon" }] }
+      const built = yield* pool()
+      yield* start(built, { gpus: 2 }, { gpuIds: ["0", "3"] })
+      expect(engine.only.body["HostConfig"]).toMatchObject({
+        DeviceRequests: [{ Driver: "cdi", DeviceIDs: ["nvidia.com/gpu=0", "nvidia.com/gpu=3"] }]
+      })
+      engine.overrides.set("POST /containers/create", {
+        status: 500,
+        message: "container create: setting CDI devices: unresolvable CDI devices nvidia.com/gpu=0"
+      })
+      assert.match(
+        yield* startError(built, { gpus: 1 }),
+        /unresolvable CDI devices nvidia\.com\/gpu=0\. Describe the GPUs to the engine: nvidia-ctk cdi generate/
+      )
+      engine.version = { Version: "4.3.1", Components: [{ Name: "Podman Engine" }] }
+      const before = records()
+      assert.strictEqual(
+        yield* startError(built, { gpus: 1 }),
+        `A container of ${IMAGE} cannot be started: Podman 4.3.1 gives no GPUs to containers through its Docker-compatible API. Install ` +
+          "Podman 5.4 or later, or Docker with NVIDIA's container runtime, or run the worker as a command."
+      )
+      assert.deepStrictEqual(records(), before)
+      // Without GPUs, the version does not matter.
+      yield* start(built)
+    }).pipe(Effect.scoped))
+
+  it.live("pulls no image for GPUs that the engine cannot give, neither at a deployment nor at a start", () =>
+    Effect.gen(function*() {
+      const { engine, outputs, pool, startError } = yield* world
+      engine.images.clear()
+      engine.pull = (_, __, response) => {
+        engine.addImage(IMAGE)
+        response.end()
+      }
+      const built = yield* pool()
+      const pulls = () => engine.requests.filter((request) => request === "POST /images/create").length
+      const prepare = Effect.fnUntraced(function*(gpus: { readonly gpus?: number }) {
+        const endpoint = yield* endpointOf({ source: { type: "container", image: IMAGE, ...gpus } })
+        yield* Effect.provide(built.prepare(endpoint), outputs)
+      })
+      engine.version = { Version: "4.3.1", Components: [{ Name: "Podman Engine" }] }
+      yield* prepare({ gpus: 1 })
+      assert.match(yield* startError(built, { gpus: 1 }), /Podman 4\.3\.1 gives no GPUs to containers/)
+      assert.strictEqual(pulls(), 0)
+      // Without GPUs, and with an engine that can give them, a deployment pulls.
+      yield* prepare({})
+      assert.strictEqual(pulls(), 1)
+      engine.images.clear()
+      engine.version = { Version: "5.4.0", Components: [{ Name: "Podman Engine" }] }
+      yield* prepare({ gpus: 1 })
+      assert.strictEqual(pulls(), 2)
+    }).pipe(Effect.scoped))
+
+  it.live("says what to install when Docker has no NVIDIA runtime", () =>
+    Effect.gen(function*() {
+      const { engine, pool, startError } = yield* world
+      const built = yield* pool()
+      engine.overrides.set("POST /containers/stint-w-1/start", {
+        status: 500,
+        message: "could not select device driver \"nvidia\" with capabilities: [[gpu]]"
+      })
+      assert.match(
+        yield* startError(built, { gpus: 1 }),
+        /Install the NVIDIA Container Toolkit, then nvidia-ctk runtime configure/
+      )
+    }).pipe(Effect.scoped))
+
   it.live("uses a network of its own unless the source names one, and says what it needs to make the platform reachable in it", () =>
     Effect.gen(function*() {
       const { engine, pool, startError } = yield* world
@@ -85,9 +159,15 @@ describe("ContainerPool: starts", () => {
 
   it.live("says how to install an engine when there is none, and starts workers once one runs", () =>
     Effect.gen(function*() {
-      const { engine, pool, start, startError } = yield* world
+      const { engine, logged, pool, start, startError } = yield* world
       yield* Effect.promise(() => engine.vanish())
       const built = yield* pool()
+      assert.strictEqual(
+        yield* until("the log line", () => logged[0]),
+        "No worker can be started in a container, and containers that an earlier run left without a record are not removed: the " +
+          `container engine does not answer: there is no socket ${engine.socket}. Start Docker or Podman (systemctl enable --now ` +
+          "podman.socket), or set STINT_ENGINE to the path of its socket. Other workers start without it."
+      )
       assert.strictEqual(
         yield* startError(built),
         `No worker can be started: the container engine does not answer: there is no socket ${engine.socket}. Start Docker or Podman ` +
@@ -282,11 +362,58 @@ describe("ContainerPool: images", () => {
       assert.isTrue(logged.some((text) => /^Pulled the image \S+ in [\d.]+ s\.$/.test(text)))
     }).pipe(Effect.scoped))
 
+  it.live("reports a pull with its progress to every worker that waits for it, and no pull of an image that is present", () =>
+    Effect.gen(function*() {
+      const { engine, pool, start } = yield* world
+      engine.images.clear()
+      let pulling: ServerResponse | undefined
+      engine.pull = (_, __, response) => {
+        pulling = response
+        response.write(`{"status":"Already exists","id":"a"}\n{"status":"Pulling fs layer","id":"b"}\n`)
+        response.write(`{"status":"Downloading","id":"c","progressDetail":{"current":5000000,"total":12000000}}\n`)
+        // A size that the engine does not know.
+        response.write(`{"status":"Downloading","id":"d","progressDetail":{"current":0,"total":-1}}\n`)
+      }
+      const built = yield* pool()
+      const seen: Array<string> = []
+      let progress: (() => ImagePullProgress) | undefined
+      const listenAs = (name: string): PullListener => ({
+        began: (now) => {
+          progress = now
+          seen.push(`${name} began`)
+        },
+        ended: () => void seen.push(`${name} ended with ${engine.created.length} containers`)
+      })
+      const starting = yield* Effect.forkScoped(start(built, {}, { pull: listenAs("first") }))
+      const second = yield* Effect.forkScoped(start(built, {}, { pull: listenAs("second") }))
+      const cancelled = yield* Effect.forkScoped(start(built, {}, { pull: listenAs("cancelled") }))
+      yield* until("the progress", () => seen.length === 3 && progress?.().layers === 4 ? true : undefined)
+      assert.deepStrictEqual(progress?.(), { layers: 4, doneLayers: 1, bytes: 12_000_000, doneBytes: 5_000_000 })
+      assert.deepStrictEqual(seen.toSorted(), ["cancelled began", "first began", "second began"])
+      yield* Fiber.interrupt(cancelled)
+      assert.strictEqual(seen.at(-1), "cancelled ended with 0 containers")
+      engine.addImage(IMAGE, { digest: DIGEST })
+      pulling?.end(`{"status":"Pull complete","id":"c"}`)
+      yield* Fiber.joinAll([starting, second])
+      assert.deepStrictEqual(seen.slice(4).map((text) => text.split(" ").slice(0, 2).join(" ")).toSorted(), [
+        "first ended",
+        "second ended"
+      ])
+      assert.include(seen, "first ended with 0 containers")
+      yield* start(built, {}, { pull: listenAs("third") })
+      assert.lengthOf(seen, 6)
+    }).pipe(Effect.scoped))
+
   const pullErrors: ReadonlyArray<readonly [string, string, RegExp]> = [
     [
       "an unknown image",
       "manifest unknown",
       /it does not exist \(manifest unknown\)\. Correct the image's name and tag, or push the image\.$/
+    ],
+    [
+      "an index without an image for this machine",
+      "choosing an image from manifest list docker://registry.example.com/llm:1: no image found in manifest list for architecture amd64",
+      /it is only built for other machines \(choosing .+\), and this machine runs linux\/.+\. Build it for this machine: docker build --platform linux/
     ],
     [
       "missing credentials",

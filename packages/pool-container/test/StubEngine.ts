@@ -71,6 +71,8 @@ export class StubEngine {
   /** All containers that were created. */
   readonly created: Array<StubContainer> = []
   readonly images = new Map<string, { Id: string; Architecture: string; Os: string; RepoDigests: ReadonlyArray<string> }>()
+  /** The answer to `/version`. */
+  version: { readonly Version: string; readonly Components?: ReadonlyArray<{ readonly Name: string }> } = { Version: "28.2.2" }
   /** `METHOD path` of each request. */
   readonly requests: Array<string> = []
   /** Answers a pull. */
@@ -142,7 +144,7 @@ export class StubEngine {
       return void refuse(override.status, override.message)
     }
     const json = (value: unknown) => response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(value))
-    if (path === "/version") return void json({ Version: "stub" })
+    if (path === "/version") return void json(this.version)
     const image = IMAGE.exec(path)?.[1]
     if (image !== undefined) {
       const found = this.images.get(image)

@@ -76,7 +76,7 @@ export const world = Effect.gen(function*() {
   const start = Effect.fnUntraced(function*(
     pool: WorkerPool["Service"],
     more: Partial<Container> = {},
-    rest: Pick<StartRequest, "gpuIds" | "model"> = {}
+    rest: Pick<StartRequest, "gpuIds" | "model" | "pull"> = {}
   ) {
     const worker = WorkerId.make(`w-${++count}`)
     const endpoint = yield* endpointOf({

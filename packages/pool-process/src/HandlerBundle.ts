@@ -9,12 +9,15 @@
  * - `import.meta.url`, `dirname` and `filename` have the same values as in the source file.
  * - Stack traces name the sources through a source map (`node --enable-source-maps`).
  *
- * Modules loaded by `import()` are separate chunks. At startup, a worker loads only the modules it uses, in one chunk (`StartupChunk`).
+ * Modules loaded by `import()` are separate chunks. At startup, a worker loads only the modules it uses: one chunk of its own files, and one of Stint
+ * and Effect, which a standby process loads in advance (`StartupChunk`, `RuntimeChunk`).
  *
  * ```
  *   directory/<hash of the file's path>/
- *     recipe.json          the current bundle and its inputs; written last
- *     <bundle>/worker.mjs  + chunks; a finished bundle never changes
+ *     recipe.json           the current bundle and its inputs; written last
+ *     <bundle>/worker.mjs   the program
+ *              runtime.mjs  loads only Stint and Effect
+ *              + chunks; a finished bundle never changes
  * ```
  *
  * A bundle is reused while its inputs are unchanged and every imported package resolves to the same folder; an upgrade changes that folder.
@@ -30,6 +33,7 @@ import { existsSync } from "node:fs"
 import { chmod, readdir, readFile, realpath, rename, rm, stat, writeFile } from "node:fs/promises"
 import { dirname, join, resolve, sep } from "node:path"
 import { pathToFileURL } from "node:url"
+import { RUNTIME, RUNTIME_INPUT, runtimeChunk } from "./RuntimeChunk.ts"
 import { sourcesOf, thin } from "./SourceMapThinning.ts"
 import { BUNDLE_OPTIONS, inputPaths, singleStartupChunk } from "./StartupChunk.ts"
 import type { StartChunks } from "./StartupChunk.ts"
@@ -61,7 +65,7 @@ export class BundleError extends Schema.TaggedError<BundleError>()("BundleError"
 
 /** The inputs of a bundle. The bundle is valid while they are unchanged. */
 const Recipe = Schema.fromJsonString(Schema.Struct({
-  format: Schema.Literal(6),
+  format: Schema.Literal(7),
   /** The bundle's folder. */
   bundle: Schema.String,
   inputs: Schema.Array(Schema.Struct({ path: Schema.String, size: Schema.Number, mtimeMs: Schema.Number })),
@@ -101,12 +105,12 @@ const SEEN = Symbol("seen")
 
 /**
  * Leaves packages out of the bundle unless they must share its copy of Effect, and records their folders in `links`. `importers`: see
- * `StintPackages`.
+ * `StintPackages`. With `used`, the modules of Stint and Effect stay outside, too, and it receives the ones that are imported at the start.
  */
-const externalizePackages = (links: Set<string>, importers: ReadonlyArray<string>): Plugin => ({
+const externalizePackages = (links: Set<string>, importers: ReadonlyArray<string>, used?: Set<string>): Plugin => ({
   name: "packages-stay-outside",
   setup(build) {
-    const bundled = new Map<string, Promise<boolean>>()
+    const manifests = new Map<string, Promise<typeof PackageJson.Type>>()
     build.onResolve({ filter: /^[^./]/ }, async (args) => {
       if (args.kind === "entry-point" || args.pluginData === SEEN || args.path.startsWith("node:")) return undefined
       const { importer, kind, namespace, path } = args
@@ -116,9 +120,14 @@ const externalizePackages = (links: Set<string>, importers: ReadonlyArray<string
       if (link !== undefined) links.add(link)
       const found = await build.resolve(path, { importer, kind, namespace, resolveDir, pluginData: SEEN })
       if (found.errors.length > 0 || found.external) return found
-      const inside = bundled.get(found.path) ?? manifestOf(found.path).then(isEffectful)
-      bundled.set(found.path, inside)
-      return (await inside) ? { path: found.path } : { path: pathToFileURL(found.path).href, external: true }
+      const reading = manifests.get(found.path) ?? manifestOf(found.path)
+      manifests.set(found.path, reading)
+      const manifest = await reading
+      const outside = { path: pathToFileURL(found.path).href, external: true }
+      if (!isEffectful(manifest)) return outside
+      if (used === undefined || manifest.name === undefined || !isOwnPackage(manifest.name)) return { path: found.path }
+      if (kind === "import-statement") used.add(found.path)
+      return outside
     })
   }
 })
@@ -193,7 +202,7 @@ const prune = async (folder: string): Promise<void> => {
 }
 
 const inputsOf = (metafile: Metafile, directory: string): ReadonlyArray<string> =>
-  inputPaths(metafile).filter((path) => !path.startsWith("<")).map((path) => resolve(directory, path))
+  inputPaths(metafile).filter((path) => !path.startsWith("<") && path !== RUNTIME_INPUT).map((path) => resolve(directory, path))
 
 /** Whether esbuild rejected a build because a module awaits at its top level. */
 const awaitsAtTopLevel = (error: unknown): boolean =>
@@ -233,10 +242,13 @@ const build = async (
     externalizePackages(links, importers)
   ]
   try {
+    const used = new Set<string>()
+    await esbuild.build({ ...options, write: false, plugins: [externalizePackages(new Set(), importers, used)] })
     const { metafile } = await esbuild.build({
       ...options,
+      entryPoints: { ...options.entryPoints, [RUNTIME]: RUNTIME },
       supported: { "top-level-await": false },
-      plugins: plugins("one")
+      plugins: [runtimeChunk(used), ...plugins("one")]
     })
     return metafile
   } catch (error) {
@@ -367,7 +379,7 @@ export const bundle = Effect.fn("HandlerBundle.bundle")(function*(
       // recipe.
       if (inputs.every(({ mtimeMs }) => mtimeMs < startedAt)) {
         const recipe = join(folder, `${name}.json`)
-        await writeFile(recipe, encodeRecipe({ format: 6, bundle: name, inputs, packages }), { mode: 0o600 })
+        await writeFile(recipe, encodeRecipe({ format: 7, bundle: name, inputs, packages }), { mode: 0o600 })
         await rename(recipe, join(folder, RECIPE))
       }
       await prune(folder)

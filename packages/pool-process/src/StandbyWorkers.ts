@@ -1,15 +1,18 @@
 /**
- * Processes that are started before they are needed: Node is running in them, so a worker's start costs only the import of its handler.
+ * Processes that are started before they are needed: Node is running in them, with Stint and Effect loaded, so a worker's start costs only the import
+ * of its handler.
  *
  * ```
- *   spawn --> starting --"ready"--> waiting --assignment--> "ok" --> imports the program: from here on, it is the worker
+ *   spawn --> loads the runtime --"ready"--> waiting --assignment--> "ok" --> imports the program: from here on, it is the worker
  *                                      |            |
  *                                      |            +--refused, or no response--> killed; the worker gets a new process
  *                                      +--the platform has ended, even by SIGKILL--> exits by itself
  * ```
  *
- * A standby has run no code but {@link PROGRAM}. It knows no endpoint, key or secret until it is assigned. It serves one worker and ends with
- * it. The assignment contains what a new process would receive: working directory, environment and program.
+ * A standby has run no code but {@link PROGRAM} and the runtime chunk of a bundle: the modules of Stint and Effect that its handler uses
+ * (`RuntimeChunk`). A module cannot be shared between bundles, so each standby loads the chunk of a program that was started recently. A worker with
+ * another program may run in it, too, but loads its own modules. A standby knows no endpoint, key or secret until it is assigned. It serves one worker and
+ * ends with it. The assignment contains what a new process would receive: working directory, environment and program.
  *
  * Node and the system's loader read some variables only when a process starts. A worker for which one of them differs gets a new process, as does
  * every worker while no standby is waiting. `/proc/<pid>/environ` still shows the standby's environment, so the worker's record contains the
@@ -17,6 +20,7 @@
  *
  * A standby is replaced after a pause, so that the next one does not compete with the start of the worker for the CPU.
  */
+import { ENVIRONMENT_AT_START } from "@stint/contract/WorkerProtocol"
 import type { OutputSource } from "@stint/pool/WorkerOutput"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
@@ -27,9 +31,10 @@ import { type ChildProcess, spawn } from "node:child_process"
 import { randomUUID } from "node:crypto"
 import { chmodSync, existsSync, renameSync, writeFileSync } from "node:fs"
 import { Socket } from "node:net"
-import { join } from "node:path"
+import { dirname, join } from "node:path"
 import * as OutputPipes from "./OutputPipes.ts"
 import * as ProcessTable from "./ProcessTable.ts"
+import { runtimeIn } from "./RuntimeChunk.ts"
 import type { WorkerCommand } from "./WorkerCommand.ts"
 import type { BundlePermissions, WorkerUser } from "./WorkerUser.ts"
 
@@ -37,18 +42,20 @@ import type { BundlePermissions, WorkerUser } from "./WorkerUser.ts"
 const ACCEPT_LIMIT = "2 seconds"
 
 /**
- * The program of a standby. Its argument is the file descriptor of the connection to the platform. Text in a file, because another user may
- * be unable to read the platform's installation.
+ * The program of a standby. Its arguments are the file descriptor of the connection to the platform, and the runtime chunk, if there is one. Text in
+ * a file, because another user may be unable to read the platform's installation. A standby that cannot load the chunk waits without it.
  *
  * It loads the Node modules that a worker uses, but not with `import`, which reads all exports of `node:http` and therefore loads Node's HTTP
  * client twice.
  */
 const PROGRAM = `
-const descriptor = Number(process.argv[2])
+const [, , number, runtime] = process.argv
+const descriptor = Number(number)
 const { writeSync } = process.getBuiltinModule("node:fs")
 const { pathToFileURL } = process.getBuiltinModule("node:url")
 const { Socket } = process.getBuiltinModule("node:net")
 for (const name of ["http", "async_hooks", "crypto", "os", "worker_threads", "child_process"]) process.getBuiltinModule("node:" + name)
+if (runtime !== undefined) await import(pathToFileURL(runtime).href).catch(() => {})
 
 const control = new Socket({ fd: descriptor })
 const assignment = await new Promise((assigned) => {
@@ -70,6 +77,7 @@ try {
   process.chdir(directory)
   for (const name of Object.keys(process.env)) delete process.env[name]
   Object.assign(process.env, environment)
+  globalThis[Symbol.for("${ENVIRONMENT_AT_START}")] = environment
   process.argv.splice(1, process.argv.length, program)
   writeSync(descriptor, "ok\\n")
 } catch {
@@ -103,6 +111,8 @@ export interface AssignedStandby {
 /** A waiting process. */
 interface Standby extends AssignedStandby {
   readonly name: string
+  /** The bundle whose runtime chunk it has loaded. */
+  readonly bundle: string | undefined
   /** The connection over which it is assigned. */
   readonly control: Socket
   /** Completes with its next message; false when it has ended. */
@@ -144,14 +154,16 @@ export interface StandbyWorkers {
 const spawnStandby = (
   name: string,
   file: string,
+  bundle: string | undefined,
   output: OutputPipes.OpenPipes | undefined,
   options: Options
 ): Standby | undefined => {
   const { environment, nodeOptions, user } = options
   const descriptors = output?.descriptors ?? ["pipe" as const, "pipe" as const]
+  const runtime = bundle === undefined ? [] : [runtimeIn(bundle)]
   const position = 1 + descriptors.length
   try {
-    const child = spawn(process.execPath, [...nodeOptions, file, String(position)], {
+    const child = spawn(process.execPath, [...nodeOptions, file, String(position), ...runtime], {
       cwd: "/",
       env: { ...environment, [OutputPipes.MARK]: name },
       detached: true,
@@ -165,7 +177,7 @@ const spawnStandby = (
     if (child.pid === undefined || !(control instanceof Socket)) return undefined
     const sources = output?.sources ??
       { stdout: OutputPipes.sourceOf(child.stdout), stderr: OutputPipes.sourceOf(child.stderr) }
-    const standby: Standby = { name, pid: child.pid, child, control, sources, answer: Deferred.makeUnsafe() }
+    const standby: Standby = { name, bundle, pid: child.pid, child, control, sources, answer: Deferred.makeUnsafe() }
     const answered = (well: boolean) => () => Deferred.doneUnsafe(standby.answer, Effect.succeed(well))
     control.on("error", answered(false))
     control.on("close", answered(false))
@@ -184,6 +196,8 @@ export const make = Effect.fnUntraced(function*(options: Options): Effect.fn.Ret
   if (count === 0) return { assign: () => Effect.succeed(undefined) }
   const file = join(folder, "standby.mjs")
   const standbys = new Set<Standby>()
+  /** The bundles of the programs that were started last, the latest one first. Not more than there are standbys. */
+  const recent: Array<string> = []
   /** Opened when a standby is missing. */
   const missing = Latch.makeUnsafe()
 
@@ -202,12 +216,25 @@ export const make = Effect.fnUntraced(function*(options: Options): Effect.fn.Ret
     renameSync(unfinished, file)
   })
 
+  const remember = (bundle: string) => {
+    const position = recent.indexOf(bundle)
+    if (position >= 0) recent.splice(position, 1)
+    recent.unshift(bundle)
+    recent.splice(count)
+  }
+
+  /** The bundle for the next standby: the one with the fewest standbys, and among those the latest. Undefined for a generic standby. */
+  const nextBundle = (): string | undefined => {
+    const waiting = (bundle: string) => Array.from(standbys).filter((standby) => standby.bundle === bundle).length
+    return recent.filter((bundle) => existsSync(runtimeIn(bundle))).sort((a, b) => waiting(a) - waiting(b))[0]
+  }
+
   /** Starts a standby, and completes when it is ready for an assignment. Returns false when it ended before that. */
   const startOne = Effect.gen(function*() {
     if (!existsSync(file)) yield* writeProgram
     const name = `standby-${randomUUID()}`
     const output = yield* pipes.make(name)
-    const standby = spawnStandby(name, file, output, options)
+    const standby = spawnStandby(name, file, nextBundle(), output, options)
     if (standby === undefined) return false
     const discarded = Effect.sync(() => discard(standby))
     if (!(yield* Effect.onInterrupt(Deferred.await(standby.answer), () => discarded))) {
@@ -245,16 +272,22 @@ export const make = Effect.fnUntraced(function*(options: Options): Effect.fn.Ret
 
   return {
     assign: Effect.fnUntraced(function*(program, worker, record) {
-      const [standby] = standbys
-      if (standby === undefined || !fits(program, environment)) return undefined
+      const path = program.args.at(-1)
+      if (path === undefined || !fits(program, environment)) return undefined
+      const bundle = dirname(path)
+      remember(bundle)
+      const waiting = Array.from(standbys)
+      const standby = waiting.find((one) => one.bundle === bundle) ?? waiting.find((one) => one.bundle === undefined) ??
+        waiting[0]
+      if (standby === undefined) return undefined
       standbys.delete(standby)
       missing.openUnsafe()
       const { control, name, pid } = standby
-      const { directory, environment: variables, args } = program
+      const { directory, environment: variables } = program
       const assigned = Effect.try(() => {
         pipes.rename(name, worker)
         record({ pid, name })
-        control.write(`${JSON.stringify({ directory, environment: variables, program: args.at(-1) })}\n`)
+        control.write(`${JSON.stringify({ directory, environment: variables, program: path })}\n`)
       }).pipe(Effect.andThen(Deferred.await(standby.answer)), Effect.orElseSucceed(() => false))
       const accepted = yield* Effect.timeoutOrElse(Effect.interruptible(assigned), {
         duration: ACCEPT_LIMIT,

@@ -182,6 +182,48 @@ describe("HandlerBundle", () => {
       )
     }))
 
+  it.live("has an entry that loads what the handler needs of Stint and Effect, but neither the handler nor the process's variables", () =>
+    Effect.gen(function*() {
+      const { file, root, write } = project(fresh("runtime"))
+      write("word.ts", `import * as Schema from "effect/Schema"\nexport const word = Schema.String.ast._tag`)
+      write(
+        "handler.ts",
+        `import * as sdk from "@stint/sdk"
+         import { word } from "./word.ts"
+         console.log("handler", word, typeof sdk.serverless.start)`
+      )
+      const directory = join(folder, fresh("bundles"))
+      const program = yield* HandlerBundle.bundle(file, directory, {
+        importers: [fileURLToPath(new URL("../../sdk/src/index.ts", import.meta.url))]
+      })
+      const watch = join(root, "watch.mjs")
+      writeFileSync(
+        watch,
+        `const read = []
+         const watched = (target) => new Proxy(target, { get: (of, name) => (read.push(name), of[name]) })
+         const { argv, env } = process
+         process.env = watched(env)
+         process.argv = watched(argv)
+         await import(${JSON.stringify(join(dirname(program), "runtime.mjs"))})
+         process.env = env
+         process.argv = argv
+         console.log("read", ...read)
+         const { performance } = await import("node:perf_hooks")
+         const loaded = []
+         const { registerHooks } = await import("node:module")
+         registerHooks({ load: (url, context, next) => (loaded.push(next(url, context)), loaded.at(-1)) })
+         await import(${JSON.stringify(program)})
+         console.log(loaded.filter(({ source }) => source?.length > 5_000).length)`
+      )
+      const output = execFileSync(process.execPath, [watch], { encoding: "utf8" }).split("\n")
+      assert.deepStrictEqual(output.slice(1), ["handler String function", "0", ""])
+      // Node's own loader reads the others. ModelVariables replaces these by those that the worker received.
+      assert.strictEqual(
+        output[0]?.replaceAll(/(?:WATCH_REPORT_DEPENDENCIES|NODE_V8_COVERAGE) /g, ""),
+        "read HF_HOME HF_HUB_CACHE HF_HUB_OFFLINE"
+      )
+    }))
+
   it.effect("keeps the bundles whose chunks workers may still load, and removes older ones", () =>
     Effect.gen(function*() {
       const { file, write } = project(fresh("many"))

@@ -1,11 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
+import { ENVIRONMENT_AT_START } from "@stint/contract/WorkerProtocol"
 import { endpointOf } from "@stint/pool/testing"
 import { WorkerPool } from "@stint/pool/WorkerPool"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
 import { spawn } from "node:child_process"
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync } from "node:fs"
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import process from "node:process"
 import * as OutputPipes from "../src/OutputPipes.ts"
@@ -239,6 +240,52 @@ describe("StandbyWorkers", () => {
         assert.deepStrictEqual(readdirSync(workers).filter((name) => name.startsWith("w-")), [])
       })
     ))
+
+  it.live("loads the runtime of the programs that were started last, and runs other programs as well", () =>
+    withStandbys((standbys) =>
+      Effect.gen(function*() {
+        /** A bundle whose program prints which runtime its process had loaded before, and the environment that it finds. */
+        const bundle = (name: string, runtime = `globalThis.loaded = [globalThis.loaded, "${name}"].filter(Boolean).join()`) => {
+          const place = join(folder, fresh(name))
+          mkdirSync(place)
+          writeFileSync(join(place, "runtime.mjs"), runtime)
+          writeFileSync(
+            join(place, "worker.mjs"),
+            `const before = globalThis.loaded ?? "nothing"
+             const { MARK } = globalThis[Symbol.for(${JSON.stringify(ENVIRONMENT_AT_START)})]
+             console.log(before, MARK, process.argv.length)
+             process.exit(0)`
+          )
+          return { ...command(join(place, "worker.mjs"), folder), environment: { PATH: process.env["PATH"] ?? "", MARK: name } }
+        }
+        const run = Effect.fnUntraced(function*(program: WorkerCommand) {
+          const { sources } = yield* assigned(standbys, program)
+          return yield* Effect.promise(async () => {
+            const lines: Array<string> = []
+            for await (const data of sources.stdout.content) lines.push(String(data))
+            return lines.join("")
+          })
+        })
+        const [a, b] = [bundle("a"), bundle("b")]
+        const broken = bundle("broken", `throw new Error("cannot be loaded")`)
+        const waiting = (runtimes: number) =>
+          until(`${runtimes} standbys with a runtime`, () => {
+            const all = standbysOf(process.pid).map((pid) => readFileSync(`/proc/${pid}/cmdline`, "utf8"))
+            return all.length === 2 && all.filter((line) => line.includes("runtime.mjs")).length === runtimes ? true : undefined
+          })
+        yield* waiting(0)
+        assert.strictEqual(yield* run(a), "nothing a 2\n")
+        yield* waiting(1)
+        // `b` takes the generic standby, because the other one has loaded the modules of `a`.
+        assert.strictEqual(yield* run(b), "nothing b 2\n")
+        /** Runs a program until one of its processes had loaded its runtime: a standby needs a moment to become ready. */
+        const untilLoaded = (program: WorkerCommand, line: string) =>
+          Effect.repeat(run(program), { until: (printed) => printed === line })
+        yield* untilLoaded(b, "b b 2\n")
+        yield* untilLoaded(a, "a a 2\n")
+        assert.match(yield* run(broken), /^[ab] broken 2\n$/)
+        yield* untilLoaded(broken, "nothing broken 2\n")
+      }), { count: 2 }))
 
   it.live.skipIf(process.getuid?.() !== 0)(
     "runs as another user, who can read its program but change nothing in it",

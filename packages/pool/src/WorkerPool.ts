@@ -14,6 +14,7 @@
  */
 import type { Endpoint, EndpointSource, ResolvedEndpoint } from "@stint/contract/Endpoint"
 import type { EndpointId, WorkerId } from "@stint/contract/Ids"
+import type { ImagePullProgress } from "@stint/contract/ImagePull"
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
@@ -21,6 +22,14 @@ import type * as Stream from "effect/Stream"
 import type { PoolError } from "./PoolError.ts"
 import type { WorkerExit } from "./WorkerExit.ts"
 import type { WorkerModel } from "./WorkerModel.ts"
+
+/** Receives what a pool reports about the pull of a worker's image. */
+export interface PullListener {
+  /** The image is being pulled, for this worker or for another one. `progress` reads how far the pull is, until it has ended. */
+  readonly began: (progress: () => ImagePullProgress) => void
+  /** The pull has ended, or the start was cancelled. */
+  readonly ended: () => void
+}
 
 /** The input of a worker start. */
 export interface StartRequest {
@@ -46,6 +55,8 @@ export interface StartRequest {
   readonly model?: WorkerModel | undefined
   /** The GPUs that the worker may use, as in `CUDA_VISIBLE_DEVICES` (see `MachinePool`). Absent: none are assigned to it. */
   readonly gpuIds?: ReadonlyArray<string> | undefined
+  /** Receives the pull of the worker's image. A pool calls it only when the image is not on the machine and the pool can follow the pull. */
+  readonly pull?: PullListener | undefined
 }
 
 /** What a worker uses, with its children. Undefined: it cannot be determined. */

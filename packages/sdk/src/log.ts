@@ -5,7 +5,7 @@
  * `jobId` when the code does not run within the job, for example in a library's callback.
  *
  * `PLATFORM_LOG_LEVEL` (or `RUNPOD_LOG_LEVEL`, or `--rp_log_level`) sets the lowest level that is written. Default: `DEBUG`. The
- * variables are read once, when this module is loaded. {@link set_level} changes the level of this logger.
+ * variables are read once, when the first line is written. {@link set_level} changes the level of this logger.
  */
 import { CurrentJob } from "@stint/worker/CurrentJob"
 import * as LogLine from "@stint/worker/LogLine"
@@ -16,15 +16,21 @@ import { previewValue } from "@stint/worker/ValuePreview"
 import * as WorkerConfig from "@stint/worker/WorkerConfig"
 import * as Redacted from "effect/Redacted"
 
-const started = WorkerConfig.logStyle(process.env, process.argv.slice(2))
-
 /** The format, and the level, which `set_level` changes. */
-const style: { level: LogLine.Level; readonly json: boolean } = { ...started }
+interface Style {
+  level: LogLine.Level
+  readonly json: boolean
+}
+
+const current: { style: Style | undefined } = { style: undefined }
+
+/** Made for the first line, because a standby process loads this module before it has the worker's variables. */
+const style = (): Style => current.style ??= { ...WorkerConfig.logStyle(process.env, process.argv.slice(2)) }
 
 const textOf = (message: unknown): string => message instanceof Error ? message.stack ?? message.message : messageOf(message)
 
 const write = (level: LogLine.LineLevel, message: unknown, jobId: string | undefined): void =>
-  LogLine.write(style, level, textOf(message), jobId ?? RunningJob.service(CurrentJob)?.id)
+  LogLine.write(style(), level, textOf(message), jobId ?? RunningJob.service(CurrentJob)?.id)
 
 /**
  * Sets the lowest level that this logger writes: `TRACE`, `DEBUG`, `INFO`, `WARN` or `ERROR`, in any case, or `NOTSET` to write none. The worker's
@@ -38,7 +44,7 @@ export const set_level = (level: string): void => {
     const suggestion = typeof level === "string" ? didYouMean(level.toUpperCase(), LogLine.LEVELS) : ""
     throw new TypeError(`log.set_level needs one of ${LogLine.LEVELS.join(", ")}, not ${previewValue(level)}.${suggestion}`)
   }
-  style.level = known
+  style().level = known
   info(`The log level is ${known} now.`)
 }
 
@@ -53,8 +59,8 @@ export const info = (message: unknown, jobId?: string): void => write("INFO", me
 
 /** Writes advice for the handler's developer: an INFO line that is written at every level except NOTSET. */
 export const tip = (message: unknown): void => {
-  if (style.level === "NOTSET") return
-  LogLine.write({ ...style, level: "TRACE" }, "INFO", textOf(message), RunningJob.service(CurrentJob)?.id)
+  if (style().level === "NOTSET") return
+  LogLine.write({ ...style(), level: "TRACE" }, "INFO", textOf(message), RunningJob.service(CurrentJob)?.id)
 }
 
 /** Writes a line at level WARN. `jobId` defaults to the job in which the line is written. */

@@ -83,6 +83,20 @@ describe("a worker embedded in a program", () => {
     expect(stub.result(late)).toBeUndefined()
   })
 
+  it.each(["PLATFORM_", "RUNPOD_"] as const)(
+    "says in the heartbeats of %s how its handler collects jobs, unless they are RunPod's",
+    async (prefix) => {
+      const { stub } = await startStub()
+      const config = settings(stub.environment({ prefix, pingIntervalMs: 50 }))
+      const handler = Handler.fromBatchFunction((jobs) => jobs.map(() => 1), { max: 32, wait: 20 })
+      await start(EmbeddedWorker.layer(Worker.layer(handler)).pipe(Layer.provide(config))).runPromise(Effect.void)
+      await stub.until(() => stub.of("ping").length > 0)
+      const [beat] = stub.of("ping")
+      if (prefix === "PLATFORM_") expect(JSON.parse(beat?.text ?? "")).toMatchObject({ batch_max: 32, batch_wait: 20 })
+      else expect([beat?.method, Object.keys(beat?.query ?? {}).filter((key) => key.startsWith("batch"))]).toEqual(["GET", []])
+    }
+  )
+
   it("continues after a result that requests a fresh worker", async () => {
     const { config, stub } = await startStub()
     const handler = Handler.fromFunction(() => ({ refresh_worker: true, value: 1 }))

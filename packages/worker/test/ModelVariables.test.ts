@@ -25,4 +25,12 @@ describe("the variables of a model", () => {
     expect(text).toContain(`The worker's code changed HF_HOME from "/cache" to "/tmp/other"`)
     expect(await outputOf({ HF_HOME: "/tmp/other", PLATFORM_MODEL: "acme/whisper" })).not.toContain("changed HF_HOME")
   })
+
+  it("are compared with those that a standby process received", async () => {
+    const file = fileURLToPath(new URL("./fixtures/standbyVariables.ts", import.meta.url))
+    const env = { PLATFORM_MODEL: "acme/whisper" }
+    const { code, stdout } = await WorkerProcess.start(file, { env, args: ["--test_input", `{"input":{}}`] }).ended
+    expect(stdout).not.toContain("changed HF_HOME")
+    expect(code).toBe(0)
+  })
 })

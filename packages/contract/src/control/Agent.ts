@@ -17,6 +17,7 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { EndpointId, WorkerId } from "../Ids.ts"
 import { PrintableText } from "../PrintableText.ts"
+import { ImagePullProgress } from "../workers/ImagePull.ts"
 import { Endpoint } from "./Endpoint.ts"
 import { Labels } from "./Placement.ts"
 
@@ -93,6 +94,8 @@ export const AgentWorkerReport = Schema.Struct({
   id: WorkerId,
   endpoint: EndpointId,
   state: Schema.Literals(["starting", "running", "ended"]),
+  /** Present while its image is being pulled. Agents of earlier versions do not report it. */
+  pull: Schema.optionalKey(ImagePullProgress),
   /** Set when the worker could not be started. */
   failure: Schema.optionalKey(AgentStartFailure),
   /** Set when the worker has ended. */

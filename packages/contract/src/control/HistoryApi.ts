@@ -54,7 +54,14 @@ export const EndpointHistory = Schema.Struct({
   /** From the last take of a job to its end. */
   executions: Percentiles,
   /** The workers that became ready, and the mean time of each part of their start, in milliseconds. */
-  starts: Schema.Struct({ count: Numbers, create: Measured, start: Measured, setup: Measured, prepare: Measured }),
+  starts: Schema.Struct({
+    count: Numbers,
+    pull: Measured,
+    create: Measured,
+    start: Measured,
+    setup: Measured,
+    prepare: Measured
+  }),
   workers: Schema.Struct({
     running: Numbers,
     idle: Numbers,

@@ -52,13 +52,14 @@ export const WaitPart = Schema.Struct({
    * | phase | the part of the wait |
    * |---|---|
    * | `queue` | from when the job was ready until the platform requested the start of its worker |
+   * | `pull` | until the image of its container was on the machine, for a container whose image had to be pulled |
    * | `create` | until the worker's process existed, or until a standby process had become the worker |
    * | `start` | until its first call: Node, imports, and the fitness checks of workers that call first when they ask for a job, as Stint's SDK does |
    * | `setup` | until its setup had ended and it asked for a job, for workers that report the start of a setup, as Stint's SDK does |
    * | `prepare` | until it asked for a job, for workers that send heartbeats before that |
    * | `take` | until it took the job. The only part when the worker was already running |
    */
-  phase: Schema.Literals(["queue", "create", "start", "setup", "prepare", "take"]),
+  phase: Schema.Literals(["queue", "pull", "create", "start", "setup", "prepare", "take"]),
   millis: Schema.Int
 })
 export type WaitPart = typeof WaitPart.Type
@@ -135,7 +136,8 @@ export const Explanation = Schema.Struct({
   roll: Schema.optionalKey(RollState),
   /** Absent while the job waits, and if no worker has taken it. */
   wait: Schema.optionalKey(WaitBreakdown),
-  attempts: Schema.Struct({ made: Schema.Int, most: Schema.Int }),
+  /** `most` is null for a run of a pipeline: each time that a worker continues it counts, and their number has no maximum. */
+  attempts: Schema.Struct({ made: Schema.Int, most: Schema.NullOr(Schema.Int) }),
   /** When the job was submitted. */
   createdAt: Schema.Int,
   /** When the job last became ready to run, or will become ready. */

@@ -36,6 +36,12 @@ export const WorkerVariable = {
   pingInterval: "PING_INTERVAL"
 } as const
 
+/**
+ * The key of the symbol under which a process finds, in `globalThis`, the environment that it received when it became a worker. Only set in a process that
+ * had loaded the worker's modules before (a standby of the process pool); every other process started with its environment.
+ */
+export const ENVIRONMENT_AT_START = "@stint/environment-at-start"
+
 /** The input of {@link workerEnvironment}. */
 export interface WorkerEnvironment {
   /** The platform's URL, without a trailing slash: `http://127.0.0.1:4600`. */
@@ -159,7 +165,11 @@ export const Ping = Schema.Struct({
   check: Schema.optionalKey(Schema.NullOr(Schema.String)),
   reason: Schema.optionalKey(Schema.NullOr(Schema.String)),
   /** With `setup`: how long it may take, in milliseconds. In a query, a string. */
-  setup_timeout: Schema.optionalKey(Schema.NullOr(Schema.Union([Schema.String, Schema.Number])))
+  setup_timeout: Schema.optionalKey(Schema.NullOr(Schema.Union([Schema.String, Schema.Number]))),
+  /** The maximum number of jobs that the worker's handler runs in one call. A Stint extension, in a JSON body only. */
+  batch_max: Schema.optionalKey(Schema.NullOr(Schema.Number)),
+  /** How long the first of these jobs waits for others. Milliseconds. */
+  batch_wait: Schema.optionalKey(Schema.NullOr(Schema.Number))
 })
 export type Ping = typeof Ping.Type
 
@@ -173,6 +183,20 @@ export const pingJobs = (ping: Ping): ReadonlyArray<string> => {
 export const pingTokens = ({ lease_token }: Ping): ReadonlyArray<string> => {
   const tokens = lease_token ?? []
   return typeof tokens === "string" ? tokens.split(",") : tokens
+}
+
+/** How a worker collects jobs, as its heartbeats say. */
+export interface WorkerBatch {
+  /** The maximum number of jobs in one call. */
+  readonly max: number
+  /** How long the first job waits for others. Milliseconds. */
+  readonly waitMs: number
+}
+
+/** How the worker of a heartbeat collects jobs; undefined if it runs each job alone. */
+export const pingBatch = ({ batch_max, batch_wait }: Ping): WorkerBatch | undefined => {
+  const max = Math.trunc(batch_max ?? 0)
+  return max > 1 ? { max, waitMs: Math.max(0, batch_wait ?? 0) } : undefined
 }
 
 /** How long the setup that a heartbeat announces may take. Milliseconds, within the bounds. */

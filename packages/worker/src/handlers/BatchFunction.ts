@@ -246,6 +246,7 @@ export const fromBatchFunction = <Input>(
     [TypeId]: TypeId,
     name: options.name ?? (fn.name === "" ? "handler" : fn.name),
     concurrency: options.max,
+    batch: { max: options.max, wait: options.wait ?? 0 },
     run: (job: ReceivedJob) =>
       Effect.contextWith((context: Context.Context<never>) =>
         Effect.callback<Outcome.Outcome>((resume) => {

@@ -22,6 +22,8 @@ export interface Runnable<out R = never> {
   readonly "~services"?: () => R
   /** How many jobs the worker runs at once, unless its options say otherwise. Default: 1. */
   readonly concurrency?: number
+  /** How the handler collects jobs, if it runs several in one call. `wait` is in milliseconds. Heartbeats tell it to the platform, for explanations. */
+  readonly batch?: { readonly max: number; readonly wait: number }
   /**
    * What the handler takes and returns, as the JSON text that the platform stores (docs/spec/jobs-api.md#the-schema-of-a-handler). Undefined if it is larger
    * than the platform accepts. Absent: the handler has no Schemas.

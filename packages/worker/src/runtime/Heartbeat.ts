@@ -17,6 +17,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import type * as Scope from "effect/Scope"
+import type { Runnable } from "../handlers/Runnable.ts"
 import { JobSource } from "../transport/JobSource.ts"
 import { makeProgressSender } from "../transport/ProgressSender.ts"
 import type { ProgressThread } from "../transport/ProgressThread.ts"
@@ -68,7 +69,7 @@ const runThread = (data: ThreadData, progress: ProgressThread | undefined): Effe
     })
   })
 
-const make = Effect.gen(function*() {
+const make = Effect.fnUntraced(function*({ batch }: Pick<Runnable, "batch">) {
   const { identity, platform } = yield* WorkerConfig
   const ready = yield* Ready
   const { memory } = yield* JobRunner
@@ -86,6 +87,7 @@ const make = Effect.gen(function*() {
     interval,
     headers: platform.key === undefined ? {} : { authorization: Redacted.value(platform.key) },
     version: identity.version,
+    ...(batch === undefined ? {} : { batch }),
     memory,
     slot: SLOT,
     header: HEADER,
@@ -99,5 +101,7 @@ const make = Effect.gen(function*() {
   yield* Effect.forkScoped(Effect.andThen(Deferred.await(ready), run))
 })
 
-/** Sends heartbeats while the layer's scope is open. Does nothing in local test mode. */
-export const layer: Layer.Layer<never, never, Ready | JobRunner | JobSource | WorkerConfig> = Layer.effectDiscard(make)
+/** Sends heartbeats of a worker with this handler while the layer's scope is open. Does nothing in local test mode. */
+export const layer = (
+  handler: Pick<Runnable, "batch">
+): Layer.Layer<never, never, Ready | JobRunner | JobSource | WorkerConfig> => Layer.effectDiscard(make(handler))

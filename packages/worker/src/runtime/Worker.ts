@@ -78,7 +78,7 @@ const compose = <R, Middleware extends ReadonlyArray<JobMiddleware.Any>, Loaded,
       : { ...options, concurrency: handler.concurrency }
   ).pipe(
     Layer.provide(Drain.layer),
-    Layer.provide([StopMonitor.layer, Heartbeat.layer, UncaughtErrors.layer, SchemaReport.layer(handler)]),
+    Layer.provide([StopMonitor.layer, Heartbeat.layer(handler), UncaughtErrors.layer, SchemaReport.layer(handler)]),
     Layer.provide(JobRunner.layer(handler, options.middleware, options)),
     Layer.provide([ResultDelivery.layer, Ready.layer]),
     Layer.provide(ModelVariables.layer),

@@ -18,6 +18,8 @@ export interface ThreadData {
   readonly interval: number
   readonly headers: { readonly [name: string]: string }
   readonly version: string
+  /** How the handler collects jobs. Only heartbeats in JSON contain it, because RunPod's have no such key. */
+  readonly batch?: { readonly max: number; readonly wait: number }
   /** The list of {@link file://./InFlightJobs.ts} and its slot layout. */
   readonly memory: SharedArrayBuffer
   readonly slot: number
@@ -99,7 +101,9 @@ export const heartbeatThread = (makeProgressSender: MakeProgressSender): void =>
         body = JSON.stringify({
           job_id: jobs.length > 0 ? jobs : undefined,
           lease_token: tokens.length > 0 ? tokens : undefined,
-          runpod_version: data.version
+          runpod_version: data.version,
+          batch_max: data.batch?.max,
+          batch_wait: data.batch?.wait
         })
         headers["content-type"] = "application/json"
         headers["content-length"] = Buffer.byteLength(body)
