@@ -82,6 +82,28 @@ describe("WorkerRegistry", () => {
       assert.notProperty(yield* only(registry), "setup")
     }))
 
+  test("reports the pull of an image with its current progress until it ends, and remembers its end", (registry) =>
+    Effect.gen(function*() {
+      let doneLayers = 0
+      const progress = () => ({ layers: 3, doneLayers, bytes: 0, doneBytes: 0 })
+      registry.pulling(E, "unknown", "a:1", progress)
+      registry.pulled(E, "unknown")
+      assert.deepStrictEqual(yield* registry.list(E), [])
+      yield* registry.starting(E, "ann")
+      registry.pulled(E, "ann")
+      assert.notProperty(registry.startOf(E, "ann"), "pulledAt")
+      registry.pulling(E, "ann", "a:1", progress)
+      doneLayers = 2
+      const pull = { image: "a:1", progress: { layers: 3, doneLayers: 2, bytes: 0, doneBytes: 0 } }
+      assert.deepInclude(yield* only(registry), { state: "initializing", pull })
+      yield* TestClock.adjust(700)
+      registry.pulled(E, "ann")
+      assert.notProperty(yield* only(registry), "pull")
+      yield* TestClock.adjust(50)
+      yield* registry.created(E, "ann")
+      assert.deepInclude(registry.startOf(E, "ann"), { requestedAt: 0, pulledAt: 700, createdAt: 750 })
+    }))
+
   test("does not forget a worker without a pool while its setup runs", (registry) =>
     Effect.gen(function*() {
       yield* registry.settingUp(E, "external", 600_000)

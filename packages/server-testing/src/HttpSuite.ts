@@ -50,6 +50,7 @@ import { submits } from "./jobs/SubmitSuite.ts"
 import { openAiErrors } from "./openai/OpenAiErrorSuite.ts"
 import { openAiStreams } from "./openai/OpenAiStreamSuite.ts"
 import { openAi } from "./openai/OpenAiSuite.ts"
+import { runFeatures } from "./runs/RunFeatureSuite.ts"
 import { runCallers } from "./runs/RunSuite.ts"
 import * as ServerTest from "./ServerTest.ts"
 import { chunks } from "./workers/ChunkSuite.ts"
@@ -95,6 +96,7 @@ export const suite = <E>(
     describe("run-journal", () => runJournals(it))
     describe("schemas of handlers", () => handlerSchemas(it))
     describe("runs", () => runCallers(it))
+    describe("runs as jobs", () => runFeatures(it))
     describe("worker identity", () => workerIdentity(it))
     describe("authorization", () => authorization(it))
     describe("keys", () => keys(it))

@@ -59,6 +59,7 @@ const worker = (state: ExplainInput["workers"][number]["state"], rest: Partial<E
 const facts = (rest: Partial<ExplainInput>): ExplainInput => ({
   job,
   ahead: { jobs: 0, more: false },
+  isRun: false,
   depth: { waiting: 1 },
   endpoint: {
     id: EndpointId.make("e"),
@@ -94,6 +95,31 @@ const waitOf = (
   return explain(facts({ job: taken, workerStart: { start, knownSince } })).wait
 }
 
+describe("a worker that collects jobs in explain", () => {
+  const running: JobReport = {
+    ...job,
+    status: "IN_PROGRESS",
+    attempt: 1,
+    worker: "w",
+    startedAt: NOW - 5,
+    leaseExpiresAt: NOW + 30_000
+  }
+  const words = (batch: ExplainInput["batch"]) => explain(facts({ job: running, ahead: null, batch })).words
+
+  it("says how many jobs it collects, and for how long", () => {
+    const silence = "The worker loses the job unless it sends a heartbeat within 30 s."
+    expect(words({ max: 32, waitMs: 20 })).toBe(
+      "Worker w is running it (attempt 1 of 3, for 5 ms). Its worker collects up to 32 jobs for at most 20 ms, or while another call runs, " +
+        `and runs them in one call. ${silence}`
+    )
+    expect(words({ max: 8, waitMs: 0 })).toBe(
+      "Worker w is running it (attempt 1 of 3, for 5 ms). Its worker runs up to 8 jobs in one call, and collects them while another call " +
+        `runs. ${silence}`
+    )
+    expect(words(undefined)).toBe(`Worker w is running it (attempt 1 of 3, for 5 ms). ${silence}`)
+  })
+})
+
 describe("the endpoint's model in explain", () => {
   const endpoint = { ...facts({}).endpoint, model: "acme/whisper" }
   const downloading = {
@@ -118,6 +144,13 @@ describe("the endpoint's model in explain", () => {
     )
     expect(explain(facts({ endpoint, model: { ...downloading, total: undefined } })).words).toContain(
       "requesting the list of files from the hub"
+    )
+  })
+
+  it("says why a running download had to begin another attempt", () => {
+    const model = { ...downloading, problem: "the hub ended model.safetensors after 2 of 5 bytes" }
+    expect(explain(facts({ endpoint, model })).words).toContain(
+      "about 30 s left. The download is being retried: the hub ended model.safetensors after 2 of 5 bytes. A worker starts"
     )
   })
 
@@ -151,6 +184,32 @@ describe("the setup of a starting worker in explain", () => {
     expect(explain(facts({ workers })).words).toBe(
       "It is first in the queue; 3 workers are starting, the oldest for 3 s. Its setup has run for 2 s of at most 7 min."
     )
+  })
+})
+
+describe("the pull of an image in explain", () => {
+  const pull = { image: "acme/whisper:2", progress: { layers: 5, doneLayers: 2, bytes: 80_400_000, doneBytes: 12_300_000 } }
+  const wordsFor = (...workers: ExplainInput["workers"]) => explain(facts({ workers })).words
+
+  it("is shown with its progress, once for all workers that wait for it", () => {
+    expect(wordsFor(worker("initializing", { pull }), worker("initializing", { pull }))).toBe(
+      "It is first in the queue; 2 workers are starting, the oldest for 3 s. The image acme/whisper:2 is being pulled: 2 of 5 layers, " +
+        "12 of 80 MB."
+    )
+    const setup = { startedAt: NOW - 2_000, limitAt: NOW + 418_000 }
+    const other = { image: "acme/whisper:3", progress: { layers: 0, doneLayers: 0, bytes: 0, doneBytes: 0 } }
+    const rolling = wordsFor(...[{ setup }, { pull }, { pull: other }].map((rest) => worker("initializing", rest)))
+    expect(rolling).toContain("of at most 7 min. The image acme/whisper:2 is being pulled: 2 of 5 layers, 12 of 80 MB. The image")
+    expect(rolling).toMatch(/The image acme\/whisper:3 is being pulled: no layers yet\.$/)
+  })
+
+  it("is shown in the unit of the whole image", () => {
+    const textOf = (bytes: number, doneBytes: number) =>
+      wordsFor(worker("initializing", { pull: { ...pull, progress: { ...pull.progress, bytes, doneBytes } } })).split(": ").at(-1)
+    expect(textOf(0, 0)).toBe("2 of 5 layers.")
+    expect(textOf(2_000_000, 240_000)).toBe("2 of 5 layers, 0.2 of 2.0 MB.")
+    expect(textOf(999_600_000, 400_000_000)).toBe("2 of 5 layers, 0.4 of 1.0 GB.")
+    expect(textOf(24_000_000_000, 8_000_000_000)).toBe("2 of 5 layers, 8 of 24 GB.")
   })
 })
 
@@ -195,6 +254,27 @@ describe("the wait in explain", () => {
       { phase: "prepare", millis: 9 },
       { phase: "setup", millis: 141 },
       { phase: "take", millis: 19 }
+    ])
+  })
+
+  it("has a part for the pull of the worker's image, and only if one was needed", () => {
+    expect(waitOf({ ...ago(809, 100, 60, 60), pulledAt: NOW - 300 })).toMatchObject({
+      words: "3 ms until its worker was requested, 509 ms to pull its image, 200 ms to create the worker, " +
+        "40 ms for the worker to start, 60 ms to be taken",
+      parts: [
+        { phase: "queue", millis: 3 },
+        { phase: "pull", millis: 509 },
+        { phase: "create", millis: 200 },
+        { phase: "start", millis: 40 },
+        { phase: "take", millis: 60 }
+      ]
+    })
+    expect(waitOf(ago(809, 100, 60, 60))?.parts.map(({ phase }) => phase)).not.toContain("pull")
+    // The pull ended before this job was ready.
+    expect(waitOf({ ...ago(5_000, 700, 60, 60), pulledAt: NOW - 900 })?.parts).toEqual([
+      { phase: "create", millis: 112 },
+      { phase: "start", millis: 640 },
+      { phase: "take", millis: 60 }
     ])
   })
 
@@ -350,6 +430,23 @@ describe("explain", () => {
     expect(JSON.stringify(explain(one))).toContain("secret.ts")
     const none = { ...one, endpoint: { ...one.endpoint, errorTraceback: "none" as const } }
     expect(JSON.stringify(explain(none))).not.toContain("secret.ts")
+  })
+
+  it("counts the activations of a run, which have no maximum", () => {
+    const explained = (rest: Partial<JobReport>) => {
+      const { attempts, words } = explain(facts({ ahead: null, isRun: true, job: { ...job, attempt: 7, ...rest } }))
+      return [words, attempts]
+    }
+    const attempts = { made: 7, most: null }
+    expect(explained({ status: "FAILED", finishedAt: NOW })).toEqual(["It has ended: FAILED in activation 7.", attempts])
+    expect(explained({ status: "IN_PROGRESS", worker: "w", startedAt: NOW - 4_000, leaseExpiresAt: NOW + 9_000 })).toEqual([
+      expect.stringContaining("Worker w is running it (activation 7, for 4 s)."),
+      attempts
+    ])
+    expect(explained({ notBefore: NOW + 90_000, lastError: "no luck" })).toEqual([
+      "Activation 7 failed: no luck. The next activation starts in 90 s at the earliest.",
+      attempts
+    ])
   })
 
   it("says what a parked run of a pipeline waits for, and never that a worker runs it", () => {

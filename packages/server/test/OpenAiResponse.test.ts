@@ -180,6 +180,14 @@ describe("a stream", () => {
       }])
     expect(lost("Worker w was silent.")).toContain("was sent: Worker w was silent. Send the request again")
     expect(lost(null)).toContain("was sent. Send the request again")
+    const status = { _tag: "Status", attempt: 2, status: "IN_PROGRESS", job } as const
+    const run = [
+      chunk(JsonText.make("1"), 0),
+      { ...status, cursor: { ...START_CURSOR, chunk: 1 } },
+      chunk(JsonText.make("2"), 1),
+      end({})
+    ]
+    expect(sayAll(run)).toBe("data: 1\n\ndata: 2\n\ndata: [DONE]\n\n")
     expect(lost("{\"error_message\":\"x\",\"error_traceback\":\"sec")).toContain("was sent. Send the request again")
   })
 })

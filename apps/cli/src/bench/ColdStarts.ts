@@ -87,6 +87,11 @@ const timed = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
     return { value, took: (yield* millis) - began }
   })
 
+/**
+ * How long to wait for the next standby process when workers start in one. The platform starts it one second after the previous one was taken.
+ */
+const STANDBY_PAUSE = "2 seconds"
+
 /** Waits until the endpoint has no worker and no job. */
 const untilCold = Effect.fnUntraced(function*(endpoint: string) {
   const progress = Output.makeProgress()
@@ -168,6 +173,7 @@ export const measure = Effect.fn("ColdStarts.measure")(function*(options: Option
   const bare: Array<number> = []
   for (let warm = 0; found.length < runs;) {
     yield* untilCold(endpoint)
+    if (found.some(({ standby }) => standby)) yield* Effect.sleep(STANDBY_PAUSE)
     if (against.length > 0) bare.push((yield* timed(runProgram(against))).took)
     const one = yield* measureOnce(options)
     if (one !== undefined) {
@@ -188,7 +194,7 @@ export const measure = Effect.fn("ColdStarts.measure")(function*(options: Option
   return { endpoint, runs: found, bare }
 })
 
-const PHASES: ReadonlyArray<WaitPart["phase"]> = ["queue", "create", "start", "setup", "prepare", "take"]
+const PHASES: ReadonlyArray<WaitPart["phase"]> = ["queue", "pull", "create", "start", "setup", "prepare", "take"]
 
 /** The figures for each part, for the whole request, and for the bare program. */
 export interface Summary {

@@ -15,6 +15,7 @@ import { splitWords } from "./ShellWords.ts"
 
 const MEANING: Readonly<Record<string, string>> = {
   queue: "until the platform requested a worker",
+  pull: "until its image was on the machine",
   create: "until its process or container existed",
   start: "until its first call: Node, imports, fitness checks",
   setup: "its setup",

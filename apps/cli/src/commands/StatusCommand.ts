@@ -54,7 +54,7 @@ const formatJob = (complete: boolean) => (job: ExplainedJob): string => {
   }
   lines.push(
     Output.field("workers", formatWorkers(workers)),
-    Output.field("attempts", `${attempts.made} of ${attempts.most}`)
+    Output.field("attempts", attempts.most === null ? `${attempts.made} activations` : `${attempts.made} of ${attempts.most}`)
   )
   if (release !== undefined) lines.push(Output.field("release", String(release)))
   if (lease !== undefined) lines.push(Output.field("lease", `${lease.worker}, until ${time(lease.expiresAt)}`))

@@ -22,6 +22,7 @@ const MAX_DELIVERIES = 20
 /** Labels for the parts of a wait. */
 const PHASES: { readonly [phase in WaitPart["phase"]]: string } = {
   queue: "until a worker was requested",
+  pull: "pull its image",
   create: "create the worker",
   start: "start the worker",
   setup: "the worker's setup",
@@ -37,7 +38,7 @@ export const partsOf = (
 ): ReadonlyArray<Waterfall.Part> => {
   const { explain } = job
   if (explain === undefined) return []
-  const { attempts: { made }, createdAt, finishedAt, queuedAt, release, startedAt, wait } = explain
+  const { attempts: { made, most }, createdAt, finishedAt, queuedAt, release, startedAt, wait } = explain
   const part = (name: string, start: number, end: number | undefined): Waterfall.Part => ({
     name,
     start,
@@ -45,11 +46,12 @@ export const partsOf = (
     isOpen: end === undefined
   })
   const parts: Array<Waterfall.Part> = []
+  const one = most === null ? "activation" : "attempt"
   const earlier = startedAt === undefined ? made : made - 1
   if (queuedAt > createdAt) {
     parts.push(
       part(
-        earlier === 0 ? "until the start time" : `${earlier} earlier ${earlier === 1 ? "attempt" : "attempts"}`,
+        earlier === 0 ? "until the start time" : `${earlier} earlier ${earlier === 1 ? one : `${one}s`}`,
         createdAt,
         queuedAt
       )
@@ -65,7 +67,7 @@ export const partsOf = (
       from += millis
     }
     const ran = release === undefined ? "" : `, release ${release}`
-    parts.push(part(`attempt ${made} on ${job.workerId ?? "a worker"}${ran}`, startedAt, finishedAt))
+    parts.push(part(`${one} ${made} on ${job.workerId ?? "a worker"}${ran}`, startedAt, finishedAt))
   }
   for (const { attempts, event } of deliveries) {
     for (const [index, { at, durationMs, error }] of attempts.entries()) {

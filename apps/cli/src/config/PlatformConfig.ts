@@ -21,6 +21,7 @@
  * | `STINT_DISK_MIN_FREE` | 512 MiB, or a twentieth of a smaller disk | below this free space, new jobs get 503 while stored jobs continue; 0 turns this off |
  * | `STINT_DISK_RESERVE` | 32 MiB | size of a file that is deleted when the disk is full, so that stored jobs can still end; 0 turns this off |
  * | `STINT_SECRETS_KEY_FILE`, `STINT_SECRETS_KEY` | generated with the first secret | the key that encrypts secrets (SecretsKeyConfig.ts) |
+ * | `STINT_SHUTDOWN_DELAY` | 0 | how long the platform still serves callers after `/readyz` began to fail; longer than a load balancer needs to notice |
  * | `STINT_SHUTDOWN_GRACE` | 30 seconds | time for running jobs to finish during shutdown |
  */
 import * as AddressGuard from "@stint/http-guard/AddressGuard"
@@ -87,6 +88,7 @@ export interface PlatformConfig {
   /** Without a trailing slash. */
   readonly publicUrl: Option.Option<string>
   readonly corsOrigins: AllowedOrigins
+  readonly shutdownDelay: Duration.Duration
   readonly shutdownGrace: Duration.Duration
   readonly webhooks: WebhookSettings
   /** See PayloadConfig.ts for the variables. */
@@ -237,6 +239,11 @@ export const load: Effect.Effect<PlatformConfig, CliFailure> = Effect.andThen(
     builds: BuildConfig.load,
     models: ModelsConfig.load,
     volumes: VolumesConfig.load,
+    shutdownDelay: setting(
+      "STINT_SHUTDOWN_DELAY",
+      "a duration, for example \"10 seconds\"",
+      Config.Duration("STINT_SHUTDOWN_DELAY").pipe(Config.withDefault(Duration.zero))
+    ),
     shutdownGrace: setting(
       "STINT_SHUTDOWN_GRACE",
       "a duration, for example \"30 seconds\" or \"2 minutes\"",

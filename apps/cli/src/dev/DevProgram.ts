@@ -175,7 +175,11 @@ export const dev = Effect.fnUntraced(
         Layer.provideMerge(endpoints.pipe(Layer.provideMerge(layerSecrets(specs)))),
         Layer.provide(Platform.layer({
           // A shorter grace period, because a developer who presses Ctrl-C does not want to wait for the full one.
-          settings: { ...settings, shutdownGrace: Duration.min(settings.shutdownGrace, Duration.seconds(5)) },
+          settings: {
+            ...settings,
+            shutdownDelay: Duration.zero,
+            shutdownGrace: Duration.min(settings.shutdownGrace, Duration.seconds(5))
+          },
           secrets: { adminDigest: admin.digest, workerSecret: yield* WorkerSecret.generate },
           store: "memory",
           dataDir,

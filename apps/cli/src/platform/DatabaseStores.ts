@@ -36,7 +36,7 @@ const layerBackups = Layer.succeed(Backups, {
 /** Why there are no builds: a build runs on one node, and the others could neither cancel it nor take it over. */
 export const noBuilds = failed(
   "A platform with a PostgreSQL database does not build endpoints yet.",
-  "Build the image elsewhere, and deploy it: stint deploy ENDPOINT --image IMAGE"
+  "Build the image elsewhere, and deploy it: stint endpoints update ENDPOINT --image IMAGE (stint endpoints create for a new one)"
 )
 
 /** The stores. */

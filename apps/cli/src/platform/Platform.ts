@@ -70,7 +70,7 @@ import * as WebhookSecretStore from "@stint/store/WebhookSecretStore"
 import * as EndpointCleanup from "@stint/webhooks/EndpointCleanup"
 import * as WebhookRetention from "@stint/webhooks/WebhookRetention"
 import * as WebhookSender from "@stint/webhooks/WebhookSender"
-import type * as Duration from "effect/Duration"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import { identity } from "effect/Function"
 import * as Layer from "effect/Layer"
@@ -112,6 +112,7 @@ export interface PlatformOptions {
     | "port"
     | "publicUrl"
     | "corsOrigins"
+    | "shutdownDelay"
     | "shutdownGrace"
     | "webhooks"
     | "payloads"
@@ -180,7 +181,7 @@ const layerRows = (
     )
     : PlatformBackups.layer({ dataDir, sweepLock }).pipe(
       Layer.provideMerge(
-        Sqlite.layer({ file: join(dataDir, "stint.db"), durability: store.durability, space: store.space ?? {} })
+        Sqlite.layer({ file: join(dataDir, "stint.db"), durability: store.durability, space: store.space ?? {}, fullWal: true })
       )
     )
 
@@ -250,10 +251,15 @@ const layerPublicAddress = ({ publicUrl }: PlatformOptions["settings"]) =>
  */
 const layerHeap = Layer.effectDiscard(Effect.sync(() => setFlagsFromString("--no-allocation-site-pretenuring")))
 
-/** From the start of its shutdown, the platform reports that it is not ready, while running jobs still finish. Must be the outermost layer. */
-const layerUnready = Layer.effectDiscard(
-  Effect.flatMap(Readiness, ({ close }) => Effect.addFinalizer(() => close))
-)
+/**
+ * From the start of its shutdown, the platform reports that it is not ready, while running jobs still finish. It serves callers for `delay` longer, so that a
+ * load balancer can notice: a connection that is accepted but not read when a server closes is reset. Must be the outermost layer.
+ */
+const layerUnready = (delay: Duration.Duration) =>
+  Layer.effectDiscard(
+    Effect.flatMap(Readiness, ({ close }) =>
+      Effect.addFinalizer(() => Duration.isZero(delay) ? close : Effect.andThen(close, Effect.sleep(delay))))
+  )
 
 /** Workers of the local pool call the listening address, regardless of the public URL. */
 const layerWorkerAddress = Layer.effect(
@@ -299,7 +305,7 @@ const failureOf = ({ host, port }: PlatformOptions["settings"]) =>
 
 /** The running platform. Its services remain available to the caller. */
 export const layer = (options: PlatformOptions) => {
-  const { host, port, shutdownGrace } = options.settings
+  const { host, port, shutdownDelay, shutdownGrace } = options.settings
   // A backup holds it, because nothing that the backup's copy of the database refers to may be removed.
   const sweepLock = Semaphore.makeUnsafe(1)
   const queue = Layer.mergeAll(BatchQueue.layer, BulkJobs.layer, RunQueue.layer, Schedules.layer).pipe(
@@ -375,7 +381,7 @@ export const layer = (options: PlatformOptions) => {
     Layer.provide(layerWorkerAddress),
     options.observer === undefined ? identity : Layer.provide(Layer.succeed(References.MinimumLogLevel, "Error"))
   )
-  return Layer.merge(layerUnready, OwnedEndpoints.layerReleaseAtShutdown).pipe(
+  return Layer.merge(layerUnready(shutdownDelay), OwnedEndpoints.layerReleaseAtShutdown).pipe(
     Layer.provideMerge(workers),
     Layer.provideMerge(options.hasSharedKeys === true ? Layer.empty : OwnedEndpoints.layerKeyWarning),
     Layer.provideMerge(serving),

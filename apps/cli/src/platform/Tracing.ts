@@ -7,6 +7,7 @@ import type { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import type { BatchStore } from "@stint/store/BatchStore"
 import type { EndpointStore } from "@stint/store/EndpointStore"
 import type { JobStore } from "@stint/store/JobStore"
+import type { RunStore } from "@stint/store/RunStore"
 import type { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
 import type { WebhookStore } from "@stint/store/WebhookStore"
 import type { ConfigError } from "effect/Config"
@@ -16,7 +17,7 @@ import * as Layer from "effect/Layer"
 import { CliFailure } from "../CliFailure.ts"
 
 /** The stores whose changes are traced. */
-type Traced = JobStore | BatchStore | WebhookStore | WebhookAttemptStore
+type Traced = JobStore | BatchStore | RunStore | WebhookStore | WebhookAttemptStore
 
 const failureOf = ({ message }: ConfigError): CliFailure =>
   new CliFailure({

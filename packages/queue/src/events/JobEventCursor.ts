@@ -8,6 +8,8 @@
  *         the next Status IN_PROGRESS names its attempt, and its chunks start again at 1
  * ```
  *
+ * The attempts of a pipeline's run continue each other, so its chunks continue after a status. The status' cursor has the number of the chunk before.
+ *
  * Log lines come in between. Each line follows the chunk that was the latest when the line was stored, and the lines of an attempt
  * precede the next attempt.
  *
@@ -108,7 +110,8 @@ export const diff = (
   const events: Array<JobEvent> = []
   let at = cursor
   const status = (phase: "queued" | "running") => {
-    at = { ...at, attempt, chunk: 0, phase, endedAt: 0 }
+    // A job that waits for its next attempt has no chunks, unless it is a run.
+    at = { ...at, attempt, chunk: Math.min(from - 1, job.chunks), phase, endedAt: 0 }
     events.push({ _tag: "Status", cursor: at, attempt, job, status: phase === "queued" ? "IN_QUEUE" : "IN_PROGRESS" })
   }
   const log = (line: LogLine) => {

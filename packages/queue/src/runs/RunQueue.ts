@@ -12,6 +12,7 @@ import { type EndpointId, JobId } from "@stint/contract/Ids"
 import type { JsonText } from "@stint/contract/Json"
 import { EndpointStore } from "@stint/store/EndpointStore"
 import type { JobHead, JobRecord } from "@stint/store/JobRecord"
+import { JobStore, type JobTraceContext } from "@stint/store/JobStore"
 import type { RunEntry } from "@stint/store/RunMachine"
 import {
   type JournalResult,
@@ -44,7 +45,9 @@ export interface Spawn {
   readonly path: string
   readonly endpoint: string
   readonly input: JsonText
+  /** Default: the run's priority. At most the limit of the endpoint. */
   readonly priority?: number | undefined
+  /** Default: the run's tags. */
   readonly tags?: ReadonlyArray<string> | undefined
   readonly executionTimeoutMs?: number | undefined
   readonly timeoutMs?: number | undefined
@@ -140,6 +143,7 @@ const isJobId = Schema.is(JobId)
 
 const make = Effect.gen(function*() {
   const endpoints = yield* EndpointStore
+  const jobs = yield* JobStore
   const queue = yield* JobQueue
   const store = notifyOnUncertainRun(yield* RunStore, queue.notifyUncertain)
   const registry = yield* WorkerRegistry
@@ -147,28 +151,46 @@ const make = Effect.gen(function*() {
   const now = () => clock.currentTimeMillisUnsafe()
   const elapsed = () => monotonicMillis(clock)
 
-  /** The job of a spawn. It has the limits of its endpoint, and is stored as long as its run. */
-  const childOf = (endpoint: Endpoint, { executionTimeoutMs, input, priority, tags }: Spawn, time: number): JobRecord => ({
+  /** What the caller of a run sent about its trace, which is also the trace of its children. Read only when the run starts some. */
+  const traceOf = (endpoint: EndpointId, { records, run }: RunRequest): Effect.Effect<JobTraceContext | undefined, StoreError> =>
+    records.some(({ kind }) => kind === "spawn") ? jobs.traceOf(endpoint, run) : Effect.succeed(undefined)
+
+  /** The job of a spawn. It has the limits of its endpoint, belongs to the trace of its run, and is stored as long as its run. */
+  const childOf = (
+    endpoint: Endpoint,
+    { executionTimeoutMs, input, priority, tags }: Spawn,
+    trace: JobTraceContext | undefined,
+    time: number
+  ): JobRecord => ({
     ...toJobRecord({
       endpoint,
       id: childId(uuidV7At(time)),
       input,
-      priority,
+      priority: priority === undefined ? undefined : Math.min(priority, endpoint.limits.priority),
       tags,
       policy: executionTimeoutMs === undefined ? undefined : { executionTimeout: executionTimeoutMs }
     }, time),
+    traceparent: trace?.traceparent ?? null,
+    tracestate: trace?.tracestate ?? null,
     retentionMs: CHILD_RETENTION_MILLIS
   })
 
-  const prepared = Effect.fnUntraced(function*(record: RunRecordRequest, time: number): Effect.fn.Return<NewEntry, StoreError> {
+  const prepared = Effect.fnUntraced(function*(
+    record: RunRecordRequest,
+    trace: JobTraceContext | undefined,
+    time: number
+  ): Effect.fn.Return<NewEntry, StoreError> {
     const { kind, path } = record
     switch (kind) {
       case "spawn": {
         const endpoint = yield* endpoints.get(record.endpoint)
-        const child = endpoint === undefined
-          ? noEndpoint(record.endpoint)
-          : childOf(endpoint, record, time)
-        return { kind, path, child, until: record.timeoutMs === undefined ? null : time + record.timeoutMs }
+        const until = record.timeoutMs === undefined ? null : time + record.timeoutMs
+        if (endpoint === undefined) return { kind, path, child: noEndpoint(record.endpoint), until }
+        const inherits = {
+          maxPriority: record.priority === undefined ? endpoint.limits.priority : undefined,
+          tags: record.tags === undefined
+        }
+        return { kind, path, child: childOf(endpoint, record, trace, time), inherits, until }
       }
       case "sleep":
         return { kind, path, until: "until" in record ? record.until : time + record.ms }
@@ -184,8 +206,9 @@ const make = Effect.gen(function*() {
   /** Wakes everything in this process that a write concerns. */
   const announce = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string, id: JobId, result: JournalResult) {
     yield* queue.notifyChanged(result.applied, worker)
-    for (const one of new Set(result.spawned)) {
-      yield* queue.notifyEnqueued(one, result.spawned.filter((other) => other === one).length)
+    const spawned = result.spawned.map((child) => child.endpoint)
+    for (const one of new Set(spawned)) {
+      yield* queue.notifyEnqueued(one, spawned.filter((other) => other === one).length)
     }
     if (result.state === "lost" || result.state === "ended") yield* registry.released(endpoint, worker, id)
     if (result.state === "ended" && result.applied.length > 0) registry.delivered(endpoint, worker)
@@ -212,10 +235,11 @@ const make = Effect.gen(function*() {
     let writes: ReadonlyArray<JournalWrite> = yield* Effect.forEach(
       requests,
       (request) =>
-        Effect.map(
-          Effect.forEach(request.records, (record) => prepared(record, time)),
-          (records) => ({ ...request, records, isHeld: waitMs > 0 })
-        )
+        Effect.flatMap(traceOf(endpoint, request), (trace) =>
+          Effect.map(
+            Effect.forEach(request.records, (record) => prepared(record, trace, time)),
+            (records) => ({ ...request, records, isHeld: waitMs > 0 })
+          ))
     )
     const results = new Map<JobId, JournalResult>()
     while (true) {
@@ -288,7 +312,7 @@ const make = Effect.gen(function*() {
 })
 
 /** The runs of pipelines, using the provided stores and queue. */
-export const layer: Layer.Layer<RunQueue, never, RunStore | EndpointStore | JobQueue | WorkerRegistry> = Layer.effect(
+export const layer: Layer.Layer<RunQueue, never, RunStore | EndpointStore | JobStore | JobQueue | WorkerRegistry> = Layer.effect(
   RunQueue,
   make
 )

@@ -2,6 +2,8 @@
  * A worker as the registry of this process knows it, and the status that others see.
  */
 import type { EndpointId } from "@stint/contract/Ids"
+import type { ImagePullProgress } from "@stint/contract/ImagePull"
+import type { WorkerBatch } from "@stint/contract/WorkerProtocol"
 import type { Leaving, WorkerState, WorkerStatus } from "./WorkerReports.ts"
 import type * as WorkerStarts from "./WorkerStarts.ts"
 
@@ -54,12 +56,16 @@ export interface Entry {
   lost: boolean
   /** When a pool of this process started the worker; null for other workers. */
   start: WorkerStarts.WorkerStart | null
+  /** The pull of its image; null before and after. */
+  pull: { readonly image: string; readonly progress: () => ImagePullProgress } | null
   /** The setup that the worker runs before it asks for a job; null before and after. */
   setup: { readonly startedAt: number; readonly limitAt: number } | null
   /** The release that it runs; undefined when it is unknown. */
   release: number | undefined
   /** The version of its SDK, as its heartbeats say; undefined before the first one. */
   version: string | undefined
+  /** How it collects jobs, as its heartbeats say; undefined if it runs each job alone. */
+  batch: WorkerBatch | undefined
   /** The memory that it and its children occupy, as its pool last measured it; undefined when it is unknown. */
   memoryBytes: number | undefined
 }
@@ -90,7 +96,9 @@ export const statusOf = (entry: Entry, offset: number): WorkerStatus => ({
   ...(entry.released === null ? {} : { lastJob: entry.released.job }),
   ...(entry.release === undefined ? {} : { release: entry.release }),
   ...(entry.version === undefined ? {} : { version: entry.version }),
+  ...(entry.batch === undefined ? {} : { batch: entry.batch }),
   ...(entry.memoryBytes === undefined ? {} : { memoryBytes: entry.memoryBytes }),
+  ...(entry.pull === null ? {} : { pull: { image: entry.pull.image, progress: entry.pull.progress() } }),
   ...(entry.setup === null ? {} : {
     setup: { startedAt: Math.round(entry.setup.startedAt + offset), limitAt: Math.round(entry.setup.limitAt + offset) }
   })

@@ -12,7 +12,9 @@
  * workers that hold a lease, and is complete again one heartbeat interval later.
  */
 import type { EndpointId } from "@stint/contract/Ids"
+import type { ImagePullProgress } from "@stint/contract/ImagePull"
 import { MAX_REASON } from "@stint/contract/PlatformEvent"
+import type { WorkerBatch } from "@stint/contract/WorkerProtocol"
 import { Nodes } from "@stint/store/Nodes"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -79,6 +81,10 @@ export interface AssignedJob {
 export class WorkerRegistry extends Context.Service<WorkerRegistry, {
   /** A pool is starting the worker. `release`: what the worker will run, if its endpoint has releases. */
   readonly starting: (endpoint: EndpointId, worker: string, release?: number) => Effect.Effect<void>
+  /** The pool pulls the image of a worker that it is starting. `progress` is called until the pull has ended. */
+  readonly pulling: (endpoint: EndpointId, worker: string, image: string, progress: () => ImagePullProgress) => void
+  /** The pull of the worker's image has ended. */
+  readonly pulled: (endpoint: EndpointId, worker: string) => void
   /** The pool has created the worker, which has not called yet. `standby`: from a process that it had started in advance. */
   readonly created: (endpoint: EndpointId, worker: string, standby?: boolean) => Effect.Effect<void>
   /** A pool took over the worker of an earlier platform process. It is draining. */
@@ -152,6 +158,8 @@ export class WorkerRegistry extends Context.Service<WorkerRegistry, {
   readonly labelled: (endpoint: EndpointId, worker: string, release: number) => void
   /** A heartbeat of the worker named the version of its SDK. Ignored for a worker that the registry does not know. */
   readonly versioned: (endpoint: EndpointId, worker: string, version: string) => void
+  /** How the worker collects jobs, as its heartbeat says. Ignored for a worker that the registry does not know. */
+  readonly batching: (endpoint: EndpointId, worker: string, batch: WorkerBatch) => void
   /** The memory that the worker occupies; undefined when it is unknown. Ignored for a worker that the registry does not know. */
   readonly measured: (endpoint: EndpointId, worker: string, memoryBytes: number | undefined) => void
   /** The release that the worker runs; undefined when it is unknown. */
@@ -259,9 +267,11 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           adopted: false,
           lost: false,
           start: null,
+          pull: null,
           setup: null,
           release: undefined,
           version: undefined,
+          batch: undefined,
           memoryBytes: undefined
         }
         if (lost.has(keyOf(endpoint, worker))) markLost(entry)
@@ -351,6 +361,16 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           entry.start = starts.requested(endpoint, worker, wallClock())
           if (events.isOpen()) events.publish({ type: "worker.started", endpoint, worker })
         }),
+      pulling: (endpoint, worker, image, progress) => {
+        const entry = endpoints.get(endpoint)?.get(worker)
+        if (entry !== undefined) entry.pull = { image, progress }
+      },
+      pulled: (endpoint, worker) => {
+        const entry = endpoints.get(endpoint)?.get(worker)
+        if (entry === undefined || entry.pull === null) return
+        entry.pull = null
+        if (entry.start !== null) entry.start.pulledAt = wallClock()
+      },
       created: (endpoint, worker, standby = false) =>
         Effect.sync(() => {
           const start = starts.find(endpoint, worker)
@@ -500,6 +520,10 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
       versioned: (endpoint, worker, version) => {
         const entry = endpoints.get(endpoint)?.get(worker)
         if (entry !== undefined) entry.version = version.slice(0, MAX_VERSION)
+      },
+      batching: (endpoint, worker, batch) => {
+        const entry = endpoints.get(endpoint)?.get(worker)
+        if (entry !== undefined) entry.batch = batch
       },
       measured: (endpoint, worker, memoryBytes) => {
         const entry = endpoints.get(endpoint)?.get(worker)

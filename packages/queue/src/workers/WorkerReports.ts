@@ -2,6 +2,7 @@
  * What nodes report to each other about their workers, for health, explanations and the console. Nothing else depends on it.
  */
 import { EndpointId } from "@stint/contract/Ids"
+import { ImagePullProgress } from "@stint/contract/ImagePull"
 import type { Nodes } from "@stint/store/Nodes"
 import * as Schema from "effect/Schema"
 
@@ -23,6 +24,9 @@ const WorkerSetup = Schema.Struct({
   /** When it will exceed its limit. */
   limitAt: Schema.Number
 })
+
+/** A pull in progress. */
+const WorkerPull = Schema.Struct({ image: Schema.String, progress: ImagePullProgress })
 
 const WorkerStatus = Schema.Struct({
   id: Schema.String,
@@ -54,8 +58,12 @@ const WorkerStatus = Schema.Struct({
   release: Schema.optionalKey(Schema.Number),
   /** The version of its SDK, as its heartbeats say. */
   version: Schema.optionalKey(Schema.String),
+  /** How it collects jobs, if its handler runs several in one call. */
+  batch: Schema.optionalKey(Schema.Struct({ max: Schema.Number, waitMs: Schema.Number })),
   /** The memory that it and its children occupy, if its pool can measure it. */
   memoryBytes: Schema.optionalKey(Schema.Number),
+  /** Present while its pool pulls its image. */
+  pull: Schema.optionalKey(WorkerPull),
   /** Present while the worker runs its setup. */
   setup: Schema.optionalKey(WorkerSetup)
 })
@@ -69,6 +77,8 @@ const decode = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Array(Wor
 const MAX_REPORTED = 1_000
 
 const memoryOf = ({ memoryBytes }: WorkerStatus) => memoryBytes === undefined ? undefined : { memoryBytes }
+
+const batchOf = ({ batch }: WorkerStatus) => batch === undefined ? undefined : { batch }
 
 /** Merges the reports into one status per worker. A worker that calls several nodes runs the jobs from all of them. */
 export const merge = (all: ReadonlyArray<WorkerStatus>): ReadonlyArray<WorkerStatus> => {
@@ -86,6 +96,8 @@ export const merge = (all: ReadonlyArray<WorkerStatus>): ReadonlyArray<WorkerSta
       ...(known.pooled === true || one.pooled === true ? { pooled: true as const } : {}),
       // Only the node whose pool started it can measure it.
       ...(latest.memoryBytes === undefined ? memoryOf(known) ?? memoryOf(one) : {}),
+      // A heartbeat reaches one node.
+      ...(latest.batch === undefined ? batchOf(known) ?? batchOf(one) : {}),
       jobs,
       state: latest.state === "idle" && jobs.length > 0 ? "running" : latest.state,
       idleSince: jobs.length > 0 ? null : latest.idleSince,

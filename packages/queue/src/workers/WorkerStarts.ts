@@ -2,8 +2,8 @@
  * When the workers of this process's pools were started. This explains why a job waited.
  *
  * ```
- *   requested ---> created ---> called ---> setup begins ---> ready
- *     (autoscaler)   (pool)       (first call)  (its notice)      (first request for a job)
+ *   requested ---> has its image ---> created ---> called ---> setup begins ---> ready
+ *     (autoscaler)   (pool)             (pool)       (first call)  (its notice)      (first request for a job)
  * ```
  *
  * In memory only, and bounded: the last {@link REMEMBERED} workers. A worker's own calls create no entry, so a caller cannot displace others.
@@ -13,6 +13,8 @@ import type { EndpointId } from "@stint/contract/Ids"
 /** Wall-clock times in milliseconds since 1970, like those of jobs. Null until the event has happened. */
 export interface WorkerStart {
   readonly requestedAt: number
+  /** When the pull of its image had ended. Absent if no pull was needed. */
+  pulledAt?: number
   /** When the pool had created the worker's process. */
   createdAt: number | null
   /** Present when its process had been started in advance. */

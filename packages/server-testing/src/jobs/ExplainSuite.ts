@@ -136,6 +136,27 @@ export const explanations = (it: ServerIt): void => {
       expect(same).toContain(worker.id)
     }))
 
+  it.effect("explain: says that the worker of a running job collects jobs, as its heartbeats say", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const worker = yield* endpoint.worker()
+      const { id } = yield* endpoint.run(1)
+      yield* worker.next
+      expect((yield* why(endpoint, id)).words).not.toContain("collects")
+      const report = (batch: Readonly<Record<string, number | null>>) =>
+        worker.call(worker.addresses.ping, { json: { job_id: [id], ...batch } })
+      for (const batch of [{ batch_max: null }, { batch_max: 1 }, { batch_max: -2, batch_wait: -1 }]) {
+        expect((yield* report(batch)).status).toBe(200)
+        expect((yield* why(endpoint, id)).words, JSON.stringify(batch)).not.toContain("collects")
+      }
+      yield* report({ batch_max: 32, batch_wait: 20 })
+      const { reason, words } = yield* why(endpoint, id)
+      expect(reason).toBe("running")
+      expect(words).toContain("Its worker collects up to 32 jobs for at most 20 ms")
+      yield* report({ batch_max: 32 })
+      expect((yield* why(endpoint, id)).words).toContain("Its worker runs up to 32 jobs in one call")
+    }))
+
   it.effect("explain: reports workers that fail to start or have no capacity, with the reason and the time of the next attempt", () =>
     Effect.gen(function*() {
       const registry = yield* WorkerRegistry
@@ -161,6 +182,34 @@ export const explanations = (it: ServerIt): void => {
       yield* registry.removed(endpoint.endpoint.id, "w")
       yield* registry.starting(endpoint.endpoint.id, "w2")
       expect((yield* why(endpoint, id)).reason).toBe("starting")
+    }))
+
+  it.effect("explain: shows the progress of a pull, and has it as a part of the wait", () =>
+    Effect.gen(function*() {
+      const registry = yield* WorkerRegistry
+      const endpoint = yield* (yield* ServerTest).endpoint({ source: { type: "container", image: "acme/whisper:2" } })
+      const { id } = yield* endpoint.run(1)
+      const worker = yield* endpoint.worker()
+      yield* registry.starting(endpoint.endpoint.id, worker.id)
+      let doneLayers = 2
+      registry.pulling(
+        endpoint.endpoint.id,
+        worker.id,
+        "acme/whisper:2",
+        () => ({ layers: 5, doneLayers, bytes: 80_000_000, doneBytes: 12_000_000 })
+      )
+      const { reason, words } = yield* why(endpoint, id)
+      expect(reason).toBe("starting")
+      expect(words).toContain("The image acme/whisper:2 is being pulled: 2 of 5 layers, 12 of 80 MB.")
+      doneLayers = 3
+      expect((yield* why(endpoint, id)).words).toContain("3 of 5 layers")
+      registry.pulled(endpoint.endpoint.id, worker.id)
+      expect((yield* why(endpoint, id)).words).not.toContain("pulled")
+      yield* registry.created(endpoint.endpoint.id, worker.id)
+      yield* worker.next
+      yield* worker.finish(id, "done")
+      const { wait } = yield* why(endpoint, id)
+      expect(wait?.words).toContain("ms to pull its image")
     }))
 
   it.effect("explain: names the concurrency key of a held job and the limit, until a job with that key ends", () =>

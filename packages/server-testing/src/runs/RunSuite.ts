@@ -129,6 +129,7 @@ export const runCallers = (it: ServerIt): void => {
       expect(waiting).toMatchObject({ reason: "parked", waitsFor: [{ path: "approve", event: { name: "approved", key: "7" } }] })
       expect(waiting?.words).toContain("for the event \"approved\" with key \"7\" (until ")
       expect(waiting).not.toHaveProperty("lease")
+      expect(waiting).toMatchObject({ attempts: { made: 1, most: null } })
       yield* send(pipeline, { name: "approved", key: "7" })
       expect(yield* worker.next).toMatchObject({ id, attempt: 2 })
       const other = { name: "letters", nodes: [{ address: "stamp", kind: "run" }] }

@@ -30,6 +30,8 @@ const POLICY = [
   "script-src 'self'",
   "style-src 'self'",
   "img-src 'self' data:",
+  // Audio and video in outputs.
+  "media-src data:",
   "connect-src 'self'",
   "base-uri 'none'",
   "form-action 'none'",

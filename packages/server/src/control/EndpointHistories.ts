@@ -30,6 +30,6 @@ const NONE: Omit<EndpointHistory, "id" | "since" | "shared"> = {
   cancelled: [],
   waits: { p50: [], p90: [], p99: [] },
   executions: { p50: [], p90: [], p99: [] },
-  starts: { count: [], create: [], start: [], setup: [], prepare: [] },
+  starts: { count: [], pull: [], create: [], start: [], setup: [], prepare: [] },
   workers: { running: [], idle: [], initializing: [], draining: [], throttled: [], unhealthy: [] }
 }

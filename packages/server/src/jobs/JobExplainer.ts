@@ -18,7 +18,9 @@
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import type { Explanation, RollState, WaitReason } from "@stint/contract/Explanation"
+import { pullText } from "@stint/contract/ImagePull"
 import { isTerminal } from "@stint/contract/Job"
+import type { WorkerBatch } from "@stint/contract/WorkerProtocol"
 import type { ModelState } from "@stint/models/Models"
 import { progressText } from "@stint/models/ProgressText"
 import { summaryOfExit } from "@stint/pool/WorkerExit"
@@ -40,17 +42,23 @@ export interface ExplainInput {
   readonly ahead: Ahead | null
   /** The jobs with the same concurrency key, if this job is held because of them. */
   readonly key?: KeyUsage | undefined
+  /** Whether the job is a run of a pipeline that a worker has begun. Its attempts are activations, which have no maximum. */
+  readonly isRun: boolean
   /** What the job waits for, if it is a parked run of a pipeline. */
   readonly run?: ParkedRun | undefined
   readonly depth: Pick<Depth, "waiting">
   readonly endpoint: Pick<Endpoint, "id" | "source" | "workers" | "errorTraceback" | "concurrency" | "model" | "previousRelease">
   /** The state of the endpoint's model. Undefined for an endpoint without one. */
   readonly model: ModelState | undefined
-  readonly workers: ReadonlyArray<Pick<WorkerStatus, "state" | "reason" | "retryAt" | "firstSeenAt" | "idleSince" | "setup">>
+  readonly workers: ReadonlyArray<
+    Pick<WorkerStatus, "state" | "reason" | "retryAt" | "firstSeenAt" | "idleSince" | "pull" | "setup">
+  >
   /** The endpoint's rollout in progress, or its last rollout if that failed. */
   readonly roll?: RollState | undefined
   /** How the worker of the last attempt started. */
   readonly workerStart: KnownStart
+  /** How the worker that has the job collects jobs; undefined if it runs each job alone, or if that is unknown. */
+  readonly batch?: WorkerBatch | undefined
   readonly now: number
 }
 
@@ -87,11 +95,12 @@ const waitingForModel = (line: string, { endpoint, model, now }: ExplainInput): 
   // During a rollout, workers of the previous release may start without the model of the new one.
   if (model === undefined || model._tag === "Ready" || endpoint.previousRelease !== undefined) return undefined
   if (model._tag === "Downloading") {
+    const retry = model.problem === undefined ? "" : ` The download is being retried: ${firstLine(model.problem)}.`
     return waitCause(
       "model",
       `${line}, and the endpoint's model ${endpoint.model ?? ""} is being downloaded: ${
         progressText(model, now)
-      }. A worker starts when it is there.`
+      }.${retry} A worker starts when it is there.`
     )
   }
   const { reason, retryAt } = model
@@ -110,6 +119,12 @@ const setupWords = (starting: ExplainInput["workers"], now: number): string => {
   const [first] = starting.flatMap(({ setup }) => setup ?? []).toSorted((a, b) => a.startedAt - b.startedAt)
   if (first === undefined) return ""
   return ` Its setup has run for ${span(now - first.startedAt)} of at most ${span(first.limitAt - first.startedAt)}.`
+}
+
+/** A sentence about each image that is being pulled for a starting worker. */
+const pullWords = (starting: ExplainInput["workers"]): string => {
+  const pulls = new Map(starting.flatMap(({ pull }) => pull === undefined ? [] : [[pull.image, pull.progress]]))
+  return Array.from(pulls, ([image, progress]) => ` The image ${excerpt(image)} is being pulled: ${pullText(progress)}.`).join("")
 }
 
 /** The explanation for a job that is waiting for a worker. */
@@ -171,7 +186,7 @@ const waiting = (facts: ExplainInput): WaitCause => {
       "starting",
       `${line}; ${count(starting.length, "worker is", "workers are")} starting, the oldest for ${span(now - since)}.${
         setupWords(starting, now)
-      }${before === undefined ? "" : ` The last start failed: ${summary(before)}.`}`,
+      }${pullWords(starting)}${before === undefined ? "" : ` The last start failed: ${summary(before)}.`}`,
       before === undefined ? {} : { cause: before }
     )
   }
@@ -250,12 +265,21 @@ const heldWords = ({ ahead, key, limit, ready, running }: NonNullable<Explanatio
     "It becomes ready when one of them ends; the endpoint's concurrency.limit sets their number."
 }
 
+/** A sentence about the jobs with which the job runs. Its worker has it already while it collects the others. */
+const batchWords = (batch: WorkerBatch | undefined): string => {
+  if (batch === undefined) return ""
+  const { max, waitMs } = batch
+  return waitMs === 0
+    ? ` Its worker runs up to ${max} jobs in one call, and collects them while another call runs.`
+    : ` Its worker collects up to ${max} jobs for at most ${span(waitMs)}, or while another call runs, and runs them in one call.`
+}
+
 /** Used when the run woke while its steps were being read. */
 const NO_STEPS: ParkedRun = { definition: "", phase: "doing", held: null, steps: [], more: false }
 
 const waitCauseOf = (facts: ExplainInput): WaitCause => {
-  const { job, now } = facts
-  const tried = `attempt ${job.attempt} of ${job.maxAttempts}`
+  const { isRun, job, now } = facts
+  const tried = isRun ? `activation ${job.attempt}` : `attempt ${job.attempt} of ${job.maxAttempts}`
   if (isTerminal(job.status)) {
     return waitCause("ended", `It has ended: ${job.status}${job.attempt === 0 ? " before any attempt" : ` in ${tried}`}.`)
   }
@@ -269,7 +293,9 @@ const waitCauseOf = (facts: ExplainInput): WaitCause => {
       : ` The worker loses the job unless it sends a heartbeat within ${span(job.leaseExpiresAt - now)}.`
     return waitCause(
       "running",
-      `Worker ${excerpt(job.worker ?? "")} is running it (${tried}, for ${span(now - (job.startedAt ?? now))}).${silence}`
+      `Worker ${excerpt(job.worker ?? "")} is running it (${tried}, for ${span(now - (job.startedAt ?? now))}).${
+        batchWords(facts.batch)
+      }${silence}`
     )
   }
   const cause = job.lastError === null ? undefined : errorForCaller(job.lastError, facts.endpoint)
@@ -284,7 +310,7 @@ const waitCauseOf = (facts: ExplainInput): WaitCause => {
     const because = cause === undefined ? "" : `: ${firstLine(cause)}`
     return waitCause(
       "backoff",
-      `Attempt ${job.attempt} of ${job.maxAttempts} failed${because}. The next attempt starts in ${
+      `${tried.replace("a", "A")} failed${because}. The next ${isRun ? "activation" : "attempt"} starts in ${
         span(job.notBefore - now)
       } at the earliest.`,
       { nextRetryAt: job.notBefore, ...(cause === undefined ? {} : { cause }) }
@@ -325,7 +351,7 @@ export const explain = (facts: ExplainInput): Explanation => {
     ...(job.release === null ? {} : { release: job.release }),
     ...(roll === undefined || job.status !== "IN_QUEUE" ? {} : { roll }),
     ...(wait === undefined ? {} : { wait }),
-    attempts: { made: job.attempt, most: job.maxAttempts },
+    attempts: { made: job.attempt, most: facts.isRun ? null : job.maxAttempts },
     createdAt: job.createdAt,
     queuedAt: job.queuedAt,
     ...(job.startedAt === null ? {} : { startedAt: job.startedAt }),

@@ -16,6 +16,7 @@ import { Releases } from "@stint/releases/Releases"
 import { EndpointStore } from "@stint/store/EndpointStore"
 import { isParked } from "@stint/store/JobMachine"
 import type { JobHead } from "@stint/store/JobRecord"
+import type { RunReport } from "@stint/store/RunStore"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
@@ -69,12 +70,13 @@ export const layer = HttpApiBuilder.group(
       return { state: "failed", release: number, serving: release, ...(reason === undefined ? {} : { reason }) } as const
     })
 
-    /** What a parked run waits for. Undefined when the run has been removed in the meantime. */
-    const parkedRun = Effect.fnUntraced(function*({ endpoint, id }: JobHead) {
-      const found = yield* mapStoreErrors(
-        Effect.catchTag(runs.get(endpoint, id), "JobMissing", () => Effect.succeed(undefined))
-      )
-      if (found === undefined) return undefined
+    /** The record of the job's run. Undefined if the job is not a run, or has been removed in the meantime. */
+    const runOf = ({ endpoint, id }: JobHead) =>
+      mapStoreErrors(Effect.catchTag(runs.get(endpoint, id), "JobMissing", () => Effect.succeed(undefined)))
+
+    /** What a parked run waits for. */
+    const parkedRun = Effect.fnUntraced(function*(found: RunReport) {
+      const { endpoint, id } = found.job
       const open = yield* mapStoreErrors(runs.open(endpoint, id, MOST_STEPS + 1))
       const { definition, held, phase } = found.run
       return { definition, phase, held, steps: open.slice(0, MOST_STEPS).map(openStep), more: open.length > MOST_STEPS }
@@ -96,8 +98,23 @@ export const layer = HttpApiBuilder.group(
       }
       const roll = job.status === "IN_QUEUE" ? yield* mapStoreErrors(rollOf(endpoint)) : undefined
       const model = models.stateOf(endpoint)
-      const parked = isParked(job) ? yield* parkedRun(job) : undefined
-      const facts = { job, ahead, key, run: parked, depth, endpoint, model, workers, workerStart, now, roll }
+      const run = job.attempt === 0 ? undefined : yield* runOf(job)
+      const parked = run !== undefined && isParked(job) ? yield* parkedRun(run) : undefined
+      const facts = {
+        job,
+        ahead,
+        key,
+        isRun: run !== undefined,
+        run: parked,
+        depth,
+        endpoint,
+        model,
+        workers,
+        workerStart,
+        batch: all.find((worker) => worker.id === job.worker)?.batch,
+        now,
+        roll
+      }
       return yield* trackedJson(extendedJobJson(job, endpoint, { explanation: explain(facts), input }))
     })
 

@@ -2,8 +2,8 @@
  * How the time that a job waited for its last attempt was spent (docs/spec/jobs-api.md#the-parts-of-a-wait). Pure.
  *
  * ```
- *   ready to run --queue--> worker requested --create--> created --start--> first call --prepare--> asks for a job --take--> claimed
- *                                                                   setup begins --setup--> asks for a job
+ *   ready to run --queue--> worker requested --pull--> has its image --create--> created --start--> first call --prepare--> asks for a job --take--> claimed
+ *                                                                                         setup begins --setup--> asks for a job
  * ```
  *
  * Every boundary is clamped to the wait, so the parts add up to it. If the worker was already asking for jobs when this job became ready, only `take`
@@ -23,6 +23,7 @@ export interface KnownStart {
 
 const phrases: Record<WaitPart["phase"], (time: string) => string> = {
   queue: (time) => `${time} until its worker was requested`,
+  pull: (time) => `${time} to pull its image`,
   create: (time) => `${time} to create the worker`,
   start: (time) => `${time} for the worker to start`,
   setup: (time) => `${time} for its setup`,
@@ -69,6 +70,7 @@ export const breakdownOf = (
     from = end
   }
   until("queue", start.requestedAt)
+  until("pull", start.pulledAt ?? null)
   until("create", start.createdAt)
   until("start", start.calledAt)
   if (start.setupAt === undefined) until("prepare", start.readyAt)

@@ -65,9 +65,12 @@ export interface CollectedChunks {
 /** No chunks. */
 export const NO_CHUNKS: CollectedChunks = { chunks: 0, first: undefined }
 
+/** Whether an event begins an attempt without the chunks of the previous one. The attempts of a pipeline's run continue each other. */
+const discardsChunks = ({ _tag, cursor }: JobEvent): boolean => _tag === "Status" && cursor.chunk === 0
+
 /** Adds an event. A new attempt discards the chunks of the previous attempt. */
 export const collect = (collected: CollectedChunks, event: JobEvent): CollectedChunks => {
-  if (event._tag === "Status") return NO_CHUNKS
+  if (discardsChunks(event)) return NO_CHUNKS
   return event._tag === "Chunk" ? { chunks: collected.chunks + 1, first: collected.first ?? event.output } : collected
 }
 
@@ -197,7 +200,7 @@ const lost = (job: JobReport): OpenAiErrorResponse => ({
 export const nextStep = (state: StreamState, event: JobEvent): StreamStep => {
   switch (event._tag) {
     case "Status":
-      return state.chunks === 0 ? { state, text: "", ended: false } : fail(state, lost(event.job))
+      return state.chunks === 0 || !discardsChunks(event) ? { state, text: "", ended: false } : fail(state, lost(event.job))
     case "Chunk":
       return chunk(state, event.output)
     case "End": {

@@ -14,6 +14,7 @@ import {
   JobDone,
   LEASE_TOKEN_HEADER,
   Ping,
+  pingBatch,
   pingJobs,
   pingTokens,
   SETUP_CHECK,
@@ -134,10 +135,12 @@ const workerOf = (address: WorkerUrl): Effect.Effect<string, InvalidRequest> =>
       "A worker's URL ends with its id, such as .../job-take/my-worker. SDKs read the id from RUNPOD_POD_ID or PLATFORM_POD_ID."
     ))
 
-/** The heartbeat in a query. Needs no decoding, because every member may be a text. */
+/** The heartbeat in a query. Needs no decoding, because every member in a query may be a text. */
 const pingOf = (address: WorkerUrl): Ping => {
   const jobs = address.all("job_id")
-  const ping: { -readonly [name in keyof Ping]: string } = jobs.length === 0 ? {} : { job_id: jobs.join(",") }
+  const ping: { -readonly [name in Exclude<keyof Ping, "batch_max" | "batch_wait">]?: string } = jobs.length === 0
+    ? {}
+    : { job_id: jobs.join(",") }
   const tokens = address.all("lease_token")
   if (tokens.length > 0) ping.lease_token = tokens.join(",")
   for (const key of ["runpod_version", "status", "check", "reason", "setup_timeout"] as const) {
@@ -419,6 +422,8 @@ const make = Effect.gen(function*() {
     identity: WorkerIdentity
   ): Effect.Effect<HttpServerResponse.HttpServerResponse, InvalidRequest | Unavailable> => {
     if (ping.runpod_version != null) registry.versioned(endpoint.id, worker, ping.runpod_version)
+    const batch = pingBatch(ping)
+    if (batch !== undefined) registry.batching(endpoint.id, worker, batch)
     if (ping.status === "unhealthy") return Effect.as(unhealthy(endpoint, worker, ping), accepted)
     if (ping.status === "setup") return Effect.as(registry.settingUp(endpoint.id, worker, setupMillis(ping)), accepted)
     const named = pingJobs(ping)
