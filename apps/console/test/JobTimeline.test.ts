@@ -30,6 +30,12 @@ describe("the timeline of a job", () => {
     expect(timelineOf({ ...job, waitParts: [{ phase: "take", millis: 200 }] }, [], 5_000)).toHaveLength(2)
   })
 
+  it("shows the pull of an image as a part of the cold start", () => {
+    const waitParts = [{ phase: "pull", millis: 150 }, { phase: "create", millis: 50 }] as const
+    const job = { status: "IN_PROGRESS", createdAt: 100, queuedAt: 100, startedAt: 300, attempts: 1, waitParts }
+    expect(brief(timelineOf(job, [], 400)).slice(1, 3)).toEqual(["Pull image cold 100-250", "Create worker cold 250-300"])
+  })
+
   it("shows a job that was cancelled before any attempt as one bar", () => {
     const job = { status: "CANCELLED", createdAt: 100, queuedAt: 100, finishedAt: 250, attempts: 0 }
     expect(brief(timelineOf(job, [], 400))).toEqual(["Wait ended 100-250"])

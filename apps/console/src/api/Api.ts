@@ -167,6 +167,10 @@ export const buildSettings = async (endpoint: string, signal?: AbortSignal): Pro
   }
 }
 
+/** Replaces how an endpoint is built. The endpoint need not exist. */
+export const saveBuildSettings = (endpoint: string, settings: BuildSettings) =>
+  call("PUT", `/api/v1/endpoints/${part(endpoint)}/build-settings`, { json: settings })
+
 /** The newest builds of an endpoint. */
 export const builds = (endpoint: string, signal?: AbortSignal) =>
   read<{ readonly builds: ReadonlyArray<Build> }>(buildsPath(endpoint), signal)

@@ -147,6 +147,7 @@ const Charts = ({ history, minutes, releases }: {
           empty="No worker has started in this time."
           kind="stack"
           series={withValues([
+            { name: "Pull", tone: 4, values: starts.pull },
             { name: "Create", tone: 0, values: starts.create },
             { name: "Start", tone: 1, values: starts.start },
             { name: "Setup", tone: 2, values: starts.setup },

@@ -1,9 +1,9 @@
 /**
- * The builds of an endpoint from its Git repository: what was built and released, each log as it is written, and buttons that start, cancel and
- * deploy builds.
+ * The builds of an endpoint from its Git repository: what was built and released, each log as it is written, buttons that start, cancel and
+ * deploy builds, and the form of the build settings. The endpoint need not exist yet: its first successful build creates it.
  */
-import { type Build, hasEnded } from "@stint/contract/Build"
-import { useQuery, useQueryClient } from "@tanstack/react-query"
+import { type Build, type BuildSettings, hasEnded } from "@stint/contract/Build"
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query"
 import { useCallback, useState } from "react"
 import * as Api from "../api/Api.ts"
 import { clockTime, duration, keyName } from "../format/Format.ts"
@@ -11,11 +11,12 @@ import type { Tone } from "../jobs/JobStates.ts"
 import { useNow } from "../live/Clock.ts"
 import { usePoll } from "../live/Connection.ts"
 import { Confirm } from "../ui/Confirm.tsx"
-import { Loaded } from "../ui/Loaded.tsx"
+import { Loaded, Problem } from "../ui/Loaded.tsx"
 import { LogBox } from "../ui/LogBox.tsx"
 import { Badge } from "../ui/Status.tsx"
 import { ActionsHead } from "../ui/Table.tsx"
-import { Code, Reason, Time } from "../ui/Text.tsx"
+import { Reason, Time } from "../ui/Text.tsx"
+import { BuildForm } from "./BuildForm.tsx"
 import { useBuildLog } from "./useBuildLog.ts"
 
 const STATES: Readonly<Record<Build["state"], readonly [Tone, string]>> = {
@@ -167,60 +168,100 @@ const Table = ({ builds, onChange }: { readonly builds: ReadonlyArray<Build>; re
   )
 }
 
-/** The builds, newest first. */
-export const Builds = ({ endpoint }: { readonly endpoint: string }) => {
+/** The form that replaces the build settings. */
+const Settings = ({ endpoint, onClose, onSaved, settings }: {
+  readonly endpoint: string
+  readonly settings: BuildSettings | null
+  readonly onClose: () => void
+  readonly onSaved: () => void
+}) => {
+  const { error, isPending, mutate } = useMutation({
+    mutationFn: (changed: BuildSettings) => Api.saveBuildSettings(endpoint, changed),
+    onSuccess: onSaved
+  })
+  return (
+    <BuildForm settings={settings} save="Save" isSaving={isPending} onSave={mutate} onClose={onClose}>
+      {error === null ? null : <Problem error={error} />}
+    </BuildForm>
+  )
+}
+
+/** The repository, the button that builds it, and the builds. */
+const Repository = ({ endpoint, onEdit, settings: source }: {
+  readonly endpoint: string
+  readonly settings: BuildSettings
+  readonly onEdit: () => void
+}) => {
   const client = useQueryClient()
   const query = useQuery({
     queryKey: ["builds", endpoint],
     queryFn: ({ signal }) => Api.builds(endpoint, signal),
     refetchInterval: usePoll(4_000)
   })
-  const settings = useQuery({
-    queryKey: ["build-settings", endpoint],
-    queryFn: ({ signal }) => Api.buildSettings(endpoint, signal)
-  })
   const refresh = useCallback(() => {
     for (const key of ["builds", "releases", "settings"]) void client.invalidateQueries({ queryKey: [key, endpoint] })
   }, [client, endpoint])
   return (
+    <>
+      <div className="heading">
+        <p className="mono breaks">{source.repository}{source.ref === undefined ? "" : ` at ${source.ref}`}</p>
+        <div className="actions">
+          <button type="button" className="button" onClick={onEdit}>Change the build settings</button>
+          <Confirm
+            label="Build"
+            title={`Build ${endpoint} now?`}
+            body={`The platform builds ${source.ref ?? "the default branch"} of ${source.repository}, and deploys the image${
+              source.canary === undefined ? "" : ` as a canary for ${source.canary.percent} % of the jobs`
+            }.`}
+            verb="Start the build"
+            action={() => Api.startBuild(endpoint)}
+            onDone={refresh}
+          />
+        </div>
+      </div>
+      <Loaded query={query} rows={4}>
+        {({ builds }) =>
+          builds.length === 0
+            ? <p className="empty">Nothing has been built yet.</p>
+            : <Table builds={builds} onChange={refresh} />}
+      </Loaded>
+    </>
+  )
+}
+
+/** The builds, newest first, and the settings of the next one. */
+export const Builds = ({ endpoint }: { readonly endpoint: string }) => {
+  const client = useQueryClient()
+  const [isEdited, setEdited] = useState(false)
+  const settings = useQuery({
+    queryKey: ["build-settings", endpoint],
+    queryFn: ({ signal }) => Api.buildSettings(endpoint, signal)
+  })
+  return (
     <Loaded query={settings} rows={2}>
       {(source) =>
-        source === null
+        isEdited
+          ? (
+            <Settings
+              endpoint={endpoint}
+              settings={source}
+              onClose={() => setEdited(false)}
+              onSaved={() => {
+                setEdited(false)
+                void client.invalidateQueries({ queryKey: ["build-settings", endpoint] })
+              }}
+            />
+          )
+          : source === null
           ? (
             <div className="empty">
-              <p>This endpoint is not built from a repository. This command names one:</p>
-              <Code label="the command">
-                {`stint builds settings ${endpoint} --repository https://git.example.com/team/${endpoint}.git`}
-              </Code>
+              <p>This endpoint is not built from a repository.</p>
+              <div className="actions">
+                <button type="button" className="button" onClick={() => setEdited(true)}>Build it from a repository</button>
+              </div>
             </div>
           )
-          : (
-            <>
-              <div className="heading">
-                <p className="mono breaks">{source.repository}{source.ref === undefined ? "" : ` at ${source.ref}`}</p>
-                <div className="actions">
-                  <Confirm
-                    label="Build"
-                    title={`Build ${endpoint} now?`}
-                    body={`The platform builds ${
-                      source.ref ?? "the default branch"
-                    } of ${source.repository}, and deploys the image${
-                      source.canary === undefined ? "" : ` as a canary for ${source.canary.percent} % of the jobs`
-                    }.`}
-                    verb="Start the build"
-                    action={() => Api.startBuild(endpoint)}
-                    onDone={refresh}
-                  />
-                </div>
-              </div>
-              <Loaded query={query} rows={4}>
-                {({ builds }) =>
-                  builds.length === 0
-                    ? <p className="empty">Nothing has been built yet.</p>
-                    : <Table builds={builds} onChange={refresh} />}
-              </Loaded>
-            </>
-          )}
+          : <Repository endpoint={endpoint} settings={source} onEdit={() => setEdited(true)} />}
     </Loaded>
   )
 }

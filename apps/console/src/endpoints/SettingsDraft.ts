@@ -44,8 +44,8 @@ export type SettingsProblems = { readonly [field in TextSetting]?: string } & {
 
 const DAY_SECONDS = 86_400
 
-/** The values that a field permits. The platform checks them again (packages/contract/src/control/Endpoint.ts). */
-interface Range {
+/** The values that a field permits. The platform checks them again (packages/contract/src/control). */
+export interface Range {
   readonly from: number
   readonly to: number
   readonly isWhole?: boolean
@@ -79,7 +79,8 @@ const rangesOf = ({ scaler }: SettingsDraft, source: Endpoint["source"]["type"])
     rateSeconds: { from: 1, to: DAY_SECONDS, isWhole: true }
   }) satisfies Partial<Record<keyof SettingsDraft, Range>>
 
-const textOf = (value: number | undefined): string => value === undefined ? "" : String(value)
+/** The text of a field. Empty: the setting is absent. */
+export const textOf = (value: number | string | undefined): string => value === undefined ? "" : String(value)
 
 const secondsOf = (millis: number): string => String(millis / 1_000)
 
@@ -114,7 +115,7 @@ export const settingsDraftOf = (endpoint: Endpoint): SettingsDraft => {
 const NAME = /^[A-Za-z_][A-Za-z0-9_]*$/
 
 /** The contract is imported for its types alone, because the console does not load its schemas. */
-const isSecretName = (text: string): text is SecretName => /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/.test(text)
+export const isSecretName = (text: string): text is SecretName => /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/.test(text)
 
 /** What is wrong with each variable; undefined if nothing is. The platform permits every name, so a variable that the endpoint has keeps its name. */
 const variableProblems = (
@@ -131,7 +132,8 @@ const variableProblems = (
   return problems.some((problem) => problem !== undefined) ? problems : undefined
 }
 
-const problemWith = (text: string, { from, isWhole = false, to }: Range): string | undefined => {
+/** What is wrong with the text of a number; undefined if nothing is. */
+export const problemWith = (text: string, { from, isWhole = false, to }: Range): string | undefined => {
   const value = Number(text)
   const isValid = text.trim() !== "" && value >= from && value <= to && (!isWhole || Number.isInteger(value))
   return isValid ? undefined : `Write a ${isWhole ? "whole number" : "number"} from ${from} to ${to}.`

@@ -148,6 +148,9 @@ const Form = ({ endpoint, onClose, onDeployed }: {
         limits how many jobs with the same value run at a time. Any other text is the key of all jobs.
       </p>
       <Variables
+        title="Environment variables"
+        empty="The workers get no variables of their own."
+        add="Add a variable"
         variables={draft.variables}
         problems={problems.variables ?? []}
         onChange={(variables) => change({ variables })}

@@ -1,5 +1,5 @@
 /**
- * The form for the environment variables of an endpoint's workers.
+ * The form for a list of variables, each with a value or the name of a secret.
  */
 import { useId } from "react"
 import type { VariableDraft } from "./SettingsDraft.ts"
@@ -53,15 +53,20 @@ const Variable = ({ onChange, onRemove, problem, variable }: {
 }
 
 /** The variables, with a button that adds one. */
-export const Variables = ({ onChange, problems, variables }: {
+export const Variables = ({ add, empty, onChange, problems, title, variables }: {
+  readonly title: string
+  /** What an empty list means. */
+  readonly empty: string
+  /** The text of the button that adds one. */
+  readonly add: string
   readonly variables: ReadonlyArray<VariableDraft>
   /** By the index of the variable. */
   readonly problems: ReadonlyArray<string | undefined>
   readonly onChange: (variables: ReadonlyArray<VariableDraft>) => void
 }) => (
   <fieldset>
-    <legend>Environment variables</legend>
-    {variables.length === 0 ? <p className="empty">The workers get no variables of their own.</p> : (
+    <legend>{title}</legend>
+    {variables.length === 0 ? <p className="empty">{empty}</p> : (
       <ul className="variables">
         {variables.map((variable, index) => (
           <Variable
@@ -81,7 +86,7 @@ export const Variables = ({ onChange, problems, variables }: {
         className="button"
         onClick={() => onChange([...variables, { name: "", kind: "value", value: "" }])}
       >
-        Add a variable
+        {add}
       </button>
     </div>
   </fieldset>

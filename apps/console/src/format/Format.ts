@@ -39,8 +39,9 @@ export const clockTime = (time: number): string => absolute(time).slice(11, 23)
 /** `1,234` and `12.3k`: exact up to 9,999. */
 export const count = (value: number): string => value < 10_000 ? value.toLocaleString("en") : `${(value / 1_000).toFixed(1)}k`
 
-/** `640 KB`, `48 MB`, `1.2 GB`: multiples of 1,000. */
+/** `98 B`, `640 KB`, `48 MB`, `1.2 GB`: multiples of 1,000. */
 export const bytes = (value: number): string => {
+  if (value < 1e3) return `${value} B`
   if (value < 1e6) return `${Math.round(value / 1e3)} KB`
   return value < 1e9 ? `${Math.round(value / 1e6)} MB` : `${(value / 1e9).toFixed(1)} GB`
 }

@@ -88,12 +88,12 @@ export const addEvents = (feed: JobFeed, events: ReadonlyArray<JobEvent>): JobFe
 }
 
 /**
- * The streamed output as one text, if all chunks of the last attempt are text or deltas of a chat completion. Undefined for other chunks,
+ * The streamed output as one text, if all chunks of the last attempt, or of all attempts of a pipeline's run, are text or deltas of a chat completion. Undefined for other chunks,
  * which are shown one by one.
  */
 export const streamedText = (chunks: ReadonlyArray<Chunk>): string | undefined => {
-  const last = chunks.at(-1)?.attempt
-  const own = chunks.filter(({ attempt }) => attempt === last)
+  // The chunks of a new attempt start again at 1; those of a run continue.
+  const own = chunks.slice(Math.max(0, chunks.findLastIndex(({ number }) => number === 1)))
   if (own.length === 0) return undefined
   const texts = own.map(({ output }) => typeof output === "string" ? output : undefined)
   return texts.every((text) => text !== undefined) ? texts.join("") : undefined

@@ -14,11 +14,12 @@
 
 /** The parts of the last wait, as the platform explains them. */
 type WaitParts = ReadonlyArray<
-  { readonly phase: "queue" | "create" | "start" | "setup" | "prepare" | "take"; readonly millis: number }
+  { readonly phase: "queue" | "pull" | "create" | "start" | "setup" | "prepare" | "take"; readonly millis: number }
 >
 
 const PHASES: Readonly<Record<WaitParts[number]["phase"], readonly [label: string, note: string]>> = {
   queue: ["Queue", "Until the platform requested a worker"],
+  pull: ["Pull image", "Until the image of the worker's container was on the machine"],
   create: ["Create worker", "Until the worker's process or container existed"],
   start: ["Start", "Until the worker's first call: the runtime, imports and fitness checks"],
   setup: ["Setup", "The worker's setup, such as loading a model"],
@@ -38,6 +39,8 @@ export interface JobTimes {
   readonly waitParts?: WaitParts | undefined
   /** The number of attempts so far. */
   readonly attempts: number
+  /** Whether the job is a run of a pipeline: its attempts continue each other, so the earlier ones did not fail. */
+  readonly isRun?: boolean
 }
 
 /** A line of the job's log. */
@@ -82,7 +85,9 @@ const partBars = (parts: WaitParts, end: number): ReadonlyArray<TimelineBar> => 
 
 /** The bars, ordered by their start. */
 export const timelineOf = (job: JobTimes, lines: ReadonlyArray<LoggedLine>, now: number): ReadonlyArray<TimelineBar> => {
-  const { attempts, createdAt, finishedAt, startedAt, status } = job
+  const { attempts, createdAt, finishedAt, isRun = false, startedAt, status } = job
+  const one = isRun ? "Activation" : "Attempt"
+  const again = isRun ? "Wait" : "Backoff and wait"
   const end = finishedAt ?? Math.max(now, createdAt)
   const bars: Array<TimelineBar> = []
   // While the job waits again, `startedAt` is the start of an attempt that has ended.
@@ -96,15 +101,15 @@ export const timelineOf = (job: JobTimes, lines: ReadonlyArray<LoggedLine>, now:
     const from = Math.max(at, isNewest ? startedAt : Math.min(...times))
     const to = Math.max(from, ...times)
     if (from > at) {
-      bars.push({ label: attempt === 1 ? "Wait" : "Backoff and wait", kind: "wait", from: at, to: from, isOpen: false })
+      bars.push({ label: attempt === 1 ? "Wait" : again, kind: "wait", from: at, to: from, isOpen: false })
     }
     bars.push({
-      label: `Attempt ${attempt}`,
-      kind: "failed",
+      label: `${one} ${attempt}`,
+      kind: isRun ? "ended" : "failed",
       from,
       to,
       isOpen: false,
-      note: "The worker was lost or the attempt failed. Drawn from its first to its last log line."
+      note: `${isRun ? "" : "The worker was lost or the attempt failed. "}Drawn from its first to its last log line.`
     })
     at = to
   }
@@ -112,7 +117,7 @@ export const timelineOf = (job: JobTimes, lines: ReadonlyArray<LoggedLine>, now:
   const isDone = finishedAt !== undefined
   if (attempts > 0 && startedAt !== undefined && !isAgain) {
     bars.push({
-      label: bars.length === 0 ? "Wait" : "Backoff and wait",
+      label: bars.length === 0 ? "Wait" : again,
       kind: "wait",
       from: at,
       to: Math.max(at, startedAt),
@@ -120,7 +125,7 @@ export const timelineOf = (job: JobTimes, lines: ReadonlyArray<LoggedLine>, now:
     })
     bars.push(...partBars(job.waitParts ?? [], startedAt))
     bars.push({
-      label: `Attempt ${attempts}`,
+      label: `${one} ${attempts}`,
       kind: isRunning ? "run" : RESULT[status] ?? "ended",
       from: startedAt,
       to: Math.max(startedAt, end),
@@ -128,7 +133,7 @@ export const timelineOf = (job: JobTimes, lines: ReadonlyArray<LoggedLine>, now:
     })
   } else {
     bars.push({
-      label: isAgain ? "Backoff and wait" : "Wait",
+      label: isAgain ? again : "Wait",
       kind: isDone ? RESULT[status] ?? "ended" : "wait",
       from: at,
       to: Math.max(at, end),

@@ -136,6 +136,9 @@ const Empty = () => {
           npx -y @stint/cli init hello && npx -y @stint/cli endpoints create hello --handler hello/handler.ts
         </Code>
         <p>It then appears here, and the playground can run its first job.</p>
+        <p>
+          The code is in a Git repository? <Link to="/console/builds/new">Build an endpoint from it.</Link>
+        </p>
       </section>
     )
     : (
@@ -147,6 +150,7 @@ const Empty = () => {
 }
 
 const HomePage = () => {
+  const session = useSession()
   const query = useQuery({
     queryKey: ["overview"],
     queryFn: ({ signal }) => Api.overview(signal),
@@ -205,6 +209,9 @@ const HomePage = () => {
                     ))}
                   </tbody>
                 </table>
+                {permits(session, "deploy")
+                  ? <Link to="/console/builds/new" className="more">New endpoint from a repository</Link>
+                  : null}
               </section>
             </>
           )

@@ -19,6 +19,7 @@ import type { JobFeed } from "../jobs/JobFeed.ts"
 import { hasEnded, mayRetry, statusText } from "../jobs/JobStates.ts"
 import { timelineOf } from "../jobs/JobTimeline.ts"
 import { LogView } from "../jobs/LogView.tsx"
+import { OutputView } from "../jobs/OutputView.tsx"
 import { Timeline } from "../jobs/Timeline.tsx"
 import { useJobFeed } from "../jobs/useJobFeed.ts"
 import { useNow } from "../live/Clock.ts"
@@ -46,8 +47,8 @@ const Why = ({ explain, status }: { readonly explain: Explanation; readonly stat
           </div>
         )}
         <div>
-          <dt>Attempts</dt>
-          <dd>{attempts.made} of {attempts.most}</dd>
+          <dt>{attempts.most === null ? "Activations" : "Attempts"}</dt>
+          <dd>{attempts.most === null ? attempts.made : `${attempts.made} of ${attempts.most}`}</dd>
         </div>
         {startAt === undefined ? null : (
           <div>
@@ -212,7 +213,7 @@ const Output = ({ feed, job }: { readonly job: ExplainedJob; readonly feed: JobF
           <Chunks chunks={feed.chunks} />
         </section>
       )}
-      {isOver && job.output !== undefined ? <JsonView value={job.output} label="the output" /> : null}
+      {isOver && job.output !== undefined ? <OutputView output={job.output} /> : null}
       {isOver && job.output === undefined && feed.chunks.length === 0
         ? (
           <p className="empty">
@@ -295,9 +296,11 @@ const Head = ({ endpoint, id, job, onChange }: {
 }
 
 const summaryOf = (job: ExplainedJob): string => {
-  const made = job.explain?.attempts.made ?? 0
+  const { made, most } = job.explain?.attempts ?? { made: 0, most: 0 }
   const parts = [
-    ...(hasEnded(job.status) ? [`${statusText(job.status).word} after ${counted(made, "attempt")}`] : []),
+    ...(hasEnded(job.status)
+      ? [`${statusText(job.status).word} after ${counted(made, most === null ? "activation" : "attempt")}`]
+      : []),
     ...(job.delayTime === undefined ? [] : [`waited ${duration(job.delayTime)}`]),
     ...(job.executionTime === undefined ? [] : [`ran ${duration(job.executionTime)}`])
   ]
@@ -358,7 +361,13 @@ const JobView = ({ endpoint, id }: { readonly endpoint: string; readonly id: str
               : (
                 <Timeline
                   bars={timelineOf(
-                    { ...explain, status: job.status, attempts: explain.attempts.made, waitParts: explain.wait?.parts },
+                    {
+                      ...explain,
+                      status: job.status,
+                      attempts: explain.attempts.made,
+                      isRun: explain.attempts.most === null,
+                      waitParts: explain.wait?.parts
+                    },
                     feed.lines,
                     now
                   )}

@@ -18,6 +18,7 @@ import { Chunks } from "../jobs/Chunks.tsx"
 import { ErrorView } from "../jobs/ErrorView.tsx"
 import { hasEnded, statusText } from "../jobs/JobStates.ts"
 import { LogView } from "../jobs/LogView.tsx"
+import { OutputView } from "../jobs/OutputView.tsx"
 import { useJobFeed } from "../jobs/useJobFeed.ts"
 import { useNow } from "../live/Clock.ts"
 import { Loaded, Problem } from "../ui/Loaded.tsx"
@@ -69,7 +70,7 @@ const Result = ({ run: { at, endpoint, id } }: { readonly run: Run }) => {
               {!isOver && feed.progress !== undefined ? <JsonView value={feed.progress} label="the progress" /> : null}
               {feed.chunks.length === 0 ? null : <Chunks chunks={feed.chunks} />}
               {job.error === undefined ? null : <ErrorView error={job.error} title="Error" />}
-              {isOver && job.output !== undefined ? <JsonView value={job.output} label="the output" /> : null}
+              {isOver && job.output !== undefined ? <OutputView output={job.output} /> : null}
               {isOver && job.status === "COMPLETED" && job.output === undefined && feed.chunks.length === 0
                 ? <p className="empty">The handler returned nothing.</p>
                 : null}

@@ -65,6 +65,8 @@ export const pages: ReadonlyArray<Page> = [
     load: () => import("./AuditPage.tsx")
   },
   { path: "/console/endpoints/$endpoint", title: "Endpoint", load: () => import("./EndpointPage.tsx") },
+  { path: "/console/builds/new", title: "New endpoint", load: () => import("./NewEndpointPage.tsx") },
+  { path: "/console/builds/$endpoint", title: "Builds", load: () => import("./BuildsPage.tsx") },
   { path: "/console/jobs/$endpoint/$id", title: "Job", load: () => import("./JobPage.tsx") },
   { path: "/console/pipelines/$endpoint", title: "Pipeline", load: () => import("./PipelinePage.tsx") },
   { path: "/console/pipelines/$endpoint/$id", title: "Run", load: () => import("./RunPage.tsx") },

@@ -77,15 +77,21 @@ export const Code = ({ children, label }: { readonly children: string; readonly 
 /** The longest JSON that is shown. Browsers become slow with megabytes of text in one element. */
 const SHOWN_CHARACTERS = 200_000
 
-/** A JSON value, indented. */
-export const JsonView = ({ label, value }: { readonly value: unknown; readonly label: string }) => {
-  const text = typeof value === "string" ? value : JSON.stringify(value, null, 2) ?? "nothing"
+const jsonText = (value: unknown): string => typeof value === "string" ? value : JSON.stringify(value, null, 2) ?? "nothing"
+
+/** A JSON value, indented. `shown`: a shorter value that is drawn in its place; Copy takes `value`. */
+export const JsonView = ({ label, shown, value }: {
+  readonly value: unknown
+  readonly shown?: unknown
+  readonly label: string
+}) => {
+  const text = jsonText(shown ?? value)
   const isCut = text.length > SHOWN_CHARACTERS
   return (
     <>
       <div className="code">
         <pre tabIndex={0} aria-label={label}><code>{isCut ? text.slice(0, SHOWN_CHARACTERS) : text}</code></pre>
-        <Copy text={text} label={`Copy ${label}`} />
+        <Copy text={shown === undefined ? text : jsonText(value)} label={`Copy ${label}`} />
       </div>
       {isCut
         ? (
