@@ -1,8 +1,9 @@
 /**
- * The worker of a nightly job.
+ * The worker of a nightly job. `CLEANUP_FOLDER` is the folder that it cleans.
  *
- *   stint endpoints create cleanup --handler ./handler.ts
- *   stint schedules set cleanup nightly --cron "0 3 * * *" --time-zone Europe/Berlin --input '{"folder":"/srv/scans","olderThanDays":30}'
+ * In this project the schedule is in package.json, under `stint.contributes`, and `stint serve --config` creates it. On a running platform:
+ *
+ *   stint schedules set cleanup nightly --cron "0 3 * * *" --time-zone Europe/Berlin --input '{"olderThanDays":30}'
  *   stint schedules run cleanup nightly                          runs it now
  */
 import { Worker } from "@stint/worker"

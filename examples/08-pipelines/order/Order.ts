@@ -4,6 +4,7 @@
 import { Pipeline } from "@stint/pipelines"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 
 /** The shop's systems. */
@@ -14,6 +15,17 @@ export class Shop extends Context.Service<Shop, {
   readonly refund: (payment: string) => Effect.Effect<void>
   readonly ship: (item: string) => Effect.Effect<string>
 }>()("example-pipelines/Shop") {}
+
+/**
+ * A shop that exists in the log only. Like a real one, it knows a repeated call by its key: the same key is the same reservation and the same payment.
+ */
+export const layer: Layer.Layer<Shop> = Layer.succeed(Shop, {
+  reserve: (item, key) => Effect.as(Effect.logInfo(`Reserved ${item}.`), { reservation: `reservation of ${key}` }),
+  release: (reservation) => Effect.logInfo(`Released the ${reservation}.`),
+  charge: (cents, key) => Effect.as(Effect.logInfo(`Charged ${cents} cents.`), { payment: `payment of ${key}` }),
+  refund: (payment) => Effect.logInfo(`Refunded the ${payment}.`),
+  ship: (item) => Effect.as(Effect.logInfo(`Shipped ${item}.`), `${item} is on its way`)
+})
 
 /** A person said no. Callers receive the message as the error of the run. */
 export class OrderDeclined extends Schema.TaggedError<OrderDeclined>()("OrderDeclined", { message: Schema.String }) {}
