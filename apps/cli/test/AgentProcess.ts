@@ -7,7 +7,8 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import process from "node:process"
-import { BIN, type PlatformProcess, until } from "./PlatformProcess.ts"
+import { programFor } from "./BuiltCommand.ts"
+import { type PlatformProcess, until } from "./PlatformProcess.ts"
 
 /** An agent as `GET /api/v1/agents` shows it. */
 export interface AgentView {
@@ -48,12 +49,12 @@ export class AgentProcess implements AsyncDisposable {
   static async create(name: string, url: string, token: string, more: ReadonlyArray<string> = []): Promise<AgentProcess> {
     const dataDir = await mkdtemp(join(tmpdir(), "stint-agent-"))
     const agent = new AgentProcess(dataDir, ["agent", "--join", url, "--name", name, "--max-workers", "4", ...more], token)
-    agent.start()
+    await agent.start()
     return agent
   }
 
-  start(): void {
-    const child = spawn(process.execPath, [BIN, ...this.#args], {
+  async start(): Promise<void> {
+    const child = spawn(process.execPath, [await programFor({}), ...this.#args], {
       stdio: ["ignore", "pipe", "pipe"],
       env: { PATH: process.env["PATH"], HOME: process.env["HOME"], STINT_DATA_DIR: this.dataDir, STINT_AGENT_TOKEN: this.#token }
     })

@@ -101,7 +101,7 @@ describe("agents", () => {
     const id = await platform.run("one", { ms: 8_000, log })
     const { pid } = await started(log, 1) ?? { pid: 0 }
     await agent.end("SIGKILL")
-    agent.start()
+    await agent.start()
     await until("the agent to join again", () => agent.output.split("Joined the platform").length > 2 || undefined, 30_000)
     expect((await agentsOf(platform)).find(({ name }) => name === "one")?.workers).toHaveLength(1)
     expect(await platform.ended("one", id)).toEqual(whole(pid))

@@ -27,7 +27,12 @@ const measured: ColdStarts.Measured = {
     {
       request: 1_100,
       wait: 1_050,
-      parts: [{ phase: "queue", millis: 2 }, { phase: "start", millis: 40 }, { phase: "setup", millis: 1_008 }],
+      parts: [
+        { phase: "queue", millis: 2 },
+        { phase: "pull", millis: 500 },
+        { phase: "start", millis: 40 },
+        { phase: "setup", millis: 508 }
+      ],
       execution: 7,
       standby: true
     }
@@ -47,9 +52,10 @@ describe("the figures of cold starts", () => {
     const { parts, request, standbys } = ColdStarts.summaryOf(measured)
     expect(parts).toEqual({
       queue: { median: 1, min: 0, max: 2 },
+      pull: { median: 250, min: 0, max: 500 },
       create: { median: 4.5, min: 0, max: 9 },
       start: { median: 62, min: 40, max: 84 },
-      setup: { median: 504, min: 0, max: 1_008 },
+      setup: { median: 254, min: 0, max: 508 },
       take: { median: 1.5, min: 0, max: 3 }
     })
     expect(request).toEqual({ median: 615, min: 130, max: 1_100 })
@@ -59,7 +65,10 @@ describe("the figures of cold starts", () => {
   it("are printed as a table with the bare program and the ratio to it", () => {
     const text = format(measured, ["node", "-e", "0"])
     expect(text).toContain("2 cold starts of hello, in milliseconds")
-    expect(text).toMatch(/^setup +504 +0 +1008 +its setup$/m)
+    expect(text).toMatch(/^pull +250 +0 +500 +until its image was on the machine$/m)
+    expect(text).toMatch(/^setup +254 +0 +508 +its setup$/m)
+    // In the order of the wait.
+    expect(text).toMatch(/^queue [^]+^pull [^]+^create [^]+^start /m)
     expect(text).toMatch(/^bare +41 +40 +45 +node -e 0$/m)
     expect(text).toContain("A cold request takes 15.0 times as long as the bare program.")
     expect(text).toContain("Workers that started in a standby process: 1 of 2")

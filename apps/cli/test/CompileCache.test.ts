@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { chmod, mkdir, mkdtemp, readdir, rm, stat, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { SOURCE } from "./BuiltCommand.ts"
 import { stint } from "./PlatformProcess.ts"
 
 /** A cache folder, and the files in it. */
@@ -17,7 +18,7 @@ const temporary = async () => {
 }
 
 const version = async (env: Readonly<Record<string, string>>) => {
-  const { code, stderr, stdout } = await stint(undefined, ["--version"], env)
+  const { code, stderr, stdout } = await stint(undefined, ["--version"], env, SOURCE)
   assert.deepStrictEqual({ code, stderr }, { code: 0, stderr: "" })
   assert.match(stdout, /\d+\.\d+\.\d+/)
 }

@@ -7,6 +7,7 @@ import { join } from "node:path"
 import { gzipSync } from "node:zlib"
 import { beforeAll, beforeEach, describe, expect, it } from "vitest"
 import { buildConsole, ConsoleBrowser, program } from "./ConsoleBrowser.ts"
+import { showOutputs } from "./ConsoleOutputs.ts"
 import { followRun, populateRuns } from "./ConsolePipelines.ts"
 import { runFromForm } from "./ConsolePlayground.ts"
 import { manageSchedules, populateSchedules } from "./ConsoleSchedules.ts"
@@ -381,6 +382,8 @@ describe("the web console in a browser", () => {
   }, 300_000)
 
   it("runs a typed handler from the form of its Schema", runFromForm, 300_000)
+
+  it("shows pictures, audio, tables and Markdown in outputs, and runs nothing in them", showOutputs, 300_000)
 
   it("changes settings after a review of the differences, and refuses one that is out of date", changeSettings, 300_000)
 

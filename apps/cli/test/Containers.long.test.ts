@@ -1,17 +1,22 @@
 /**
  * Workers in containers of a real engine: jobs, limits, isolation, a killed platform and a killed engine (docs/operations/containers.md).
  */
+import type { WaitBreakdown } from "@stint/contract/Explanation"
 import { missingEngine, TestEngine } from "@stint/pool-container/testing"
 import { build } from "esbuild"
 import { randomUUID } from "node:crypto"
-import { readdir } from "node:fs/promises"
+import { readdir, writeFile } from "node:fs/promises"
 import { createServer } from "node:net"
 import { networkInterfaces } from "node:os"
 import { join } from "node:path"
+import process from "node:process"
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest"
 import { FIXTURES, PlatformProcess, until } from "./PlatformProcess.ts"
+import { missingRegistry, PASSWORD, TestRegistry } from "./TestRegistry.ts"
 
 const missing = missingEngine()
+const noRegistry = missingRegistry()
+const registriesConf = process.env["CONTAINERS_REGISTRIES_CONF"]
 
 /** How long a state of a container may take to appear on a busy machine. Milliseconds. */
 const LIMIT = 120_000
@@ -19,8 +24,17 @@ const LIMIT = 120_000
 describe.skipIf(missing !== undefined)(`workers in containers${missing === undefined ? "" : ` (${missing})`}`, () => {
   const engine = new TestEngine()
   let platform: PlatformProcess
+  let registry: TestRegistry | undefined
 
   beforeAll(async () => {
+    if (noRegistry === undefined) {
+      registry = await TestRegistry.start(join(engine.folder, "registry"))
+      registry.writeCredentials(join(engine.folder, "auth.json"), PASSWORD)
+      // The registry has no TLS.
+      const conf = join(engine.folder, "registries.conf")
+      await writeFile(conf, `[[registry]]\nlocation = "${registry.address}"\ninsecure = true\n`)
+      process.env["CONTAINERS_REGISTRIES_CONF"] = conf
+    }
     await engine.start()
     // The image's program: the handler with the SDK in one file.
     const outfile = join(engine.folder, "worker.mjs")
@@ -36,11 +50,17 @@ describe.skipIf(missing !== undefined)(`workers in containers${missing === undef
     await engine.makeNodeImage("localhost/stint-contained:1", { "/app/worker.mjs": outfile })
   }, 300_000)
 
-  afterAll(() => engine[Symbol.asyncDispose](), 300_000)
+  afterAll(async () => {
+    await registry?.[Symbol.asyncDispose]()
+    await engine[Symbol.asyncDispose]()
+    if (registriesConf === undefined) delete process.env["CONTAINERS_REGISTRIES_CONF"]
+    else process.env["CONTAINERS_REGISTRIES_CONF"] = registriesConf
+  }, 300_000)
 
   beforeEach(async () => {
     platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "contained.config.ts")], {
-      STINT_ENGINE: engine.socket
+      STINT_ENGINE: engine.socket,
+      ...(registry === undefined ? {} : { STINT_ENGINE_AUTH: join(engine.folder, "auth.json") })
     })
   }, LIMIT)
 
@@ -124,6 +144,34 @@ describe.skipIf(missing !== undefined)(`workers in containers${missing === undef
     expect(words).toContain("The image localhost/stint-no-such-image:1 cannot be started")
   }, 300_000)
 
+  it.skipIf(noRegistry !== undefined)(
+    `pull their image from a registry, as a part of the job's wait${noRegistry === undefined ? "" : ` (${noRegistry})`}`,
+    async () => {
+      const image = `${registry?.address}/team/pulled:1`
+      const { status } = await platform.request("PUT", "/api/v1/endpoints/pulled", {
+        source: { type: "container", image, command: ["/app/worker.mjs"], memoryBytes: 1024 ** 3 },
+        workers: { max: 1, idleTimeoutMs: 1_000 }
+      })
+      expect(status).toBe(200)
+      // Pushed only now, so that no pull in advance takes the part from the job.
+      await engine.podman("push", "--quiet", "--creds", `stint:${PASSWORD}`, "localhost/stint-contained:1", image)
+      const partsOf = async (text: string) => {
+        const id = await platform.run("pulled", { do: "echo", text })
+        expect(await ended("pulled", id)).toMatchObject({ status: "COMPLETED", output: { text } })
+        const { body } = await platform.request("GET", `/v2/pulled/status/${id}?explain`)
+        const { wait } = (body as { readonly explain: { readonly wait: WaitBreakdown } }).explain
+        expect(wait.parts.reduce((sum, { millis }) => sum + millis, 0)).toBe(wait.millis)
+        return wait.parts.map(({ phase }) => phase)
+      }
+      expect(await partsOf("pulled")).toEqual(expect.arrayContaining(["pull", "create", "start"]))
+      await noContainer()
+      const again = await partsOf("present")
+      expect(again).toContain("create")
+      expect(again).not.toContain("pull")
+    },
+    300_000
+  )
+
   it("reach the platform and no other program, file, key or worker, and have no rights", async () => {
     const host = createServer((socket) => socket.destroy())
     await new Promise<void>((listening) => host.listen(0, "0.0.0.0", listening))
@@ -188,6 +236,51 @@ describe.skipIf(missing !== undefined)(`workers in containers${missing === undef
     // A worker's key is valid only for the worker API of its own endpoint.
     for (const status of requests) expect([401, 403]).toContain(status)
     await platform.request("POST", `/v2/other/cancel/${listener}`)
+  }, 300_000)
+
+  it("reach programs on all addresses of the machine with the network bridge, and not those on 127.0.0.1", async () => {
+    const listenOn = async (address: string) => {
+      const server = createServer((socket) => socket.destroy())
+      await new Promise<void>((listening) => server.listen(0, address, listening))
+      const bound = server.address()
+      return { server, port: typeof bound === "object" && bound !== null ? bound.port : 0 }
+    }
+    const [local, everywhere] = [await listenOn("127.0.0.1"), await listenOn("0.0.0.0")]
+    const id = await platform.run("bridged", {
+      do: "probe",
+      read: [],
+      request: ["/api/v1/endpoints"],
+      connect: [
+        ["127.0.0.1", platform.port],
+        ["127.0.0.1", local.port],
+        ["gateway", local.port],
+        ["gateway", platform.port],
+        ["gateway", everywhere.port]
+      ],
+      key: platform.key
+    })
+    const job = await ended("bridged", id)
+    local.server.close()
+    everywhere.server.close()
+    expect(job, job.error).toMatchObject({
+      status: "COMPLETED",
+      output: {
+        connect: ["connected", "ECONNREFUSED", "ECONNREFUSED", "ECONNREFUSED", "connected"],
+        requests: [expect.toBeOneOf([401, 403])],
+        hasKey: false
+      }
+    })
+    await noContainer()
+  }, 300_000)
+
+  it("are limited in their processes and in their CPU time", async () => {
+    const job = await ended("limited", await platform.run("limited", { do: "fork", most: 500 }))
+    expect(job, job.error).toMatchObject({ status: "COMPLETED", output: { cpus: 0.75, refusal: "EAGAIN" } })
+    const { started } = job.output as { readonly started: number }
+    expect(started).toBeGreaterThan(0)
+    // Its limit is 48, with the init process and the threads of the worker.
+    expect(started).toBeLessThan(48)
+    await noContainer()
   }, 300_000)
 
   it("are adopted by the next platform after kill -9, with the lines printed in between, and never run twice", async () => {

@@ -76,6 +76,8 @@ describe.skipIf(process.platform === "win32")("the data folder", () => {
     await using platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "stint.config.ts")])
     expect(await platform.runSync("slow", { n: 1 })).toMatchObject({ status: "COMPLETED" })
     expect(await modeOf(platform.dataDir)).toBe("700")
+    // Written as a whole at the start, so that no commit waits for its growth.
+    expect((await stat(join(platform.dataDir, "stint.db-wal"))).size).toBeGreaterThan(16e6)
     const wideFiles = async () => {
       const entries = await readdir(platform.dataDir, { recursive: true, withFileTypes: true })
       expect(entries.map(({ name }) => name)).toEqual(expect.arrayContaining(["stint.db", "stint.db-wal", "workers"]))

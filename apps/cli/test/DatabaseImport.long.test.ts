@@ -13,7 +13,8 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
-import { BIN, FIXTURES, PlatformProcess, stint, until } from "./PlatformProcess.ts"
+import { programFor } from "./BuiltCommand.ts"
+import { FIXTURES, PlatformProcess, stint, until } from "./PlatformProcess.ts"
 
 const CONFIG = ["serve", "--config", join(FIXTURES, "pipelines.config.ts")]
 
@@ -66,7 +67,7 @@ describe.skipIf(missing !== undefined)(missing ?? "an import into PostgreSQL", (
     const env = { STINT_DATABASE: url, STINT_DATA_DIR: folder }
     const reached: Array<number> = []
     for (let kill = 0; kill < KILLS; kill++) {
-      const child = spawn(process.execPath, [BIN, "database", "import"], {
+      const child = spawn(process.execPath, [await programFor({}), "database", "import"], {
         stdio: ["ignore", "ignore", "pipe"],
         env: { PATH: process.env["PATH"], HOME: process.env["HOME"], ...env }
       })

@@ -19,6 +19,8 @@ export interface ScenarioOptions {
   readonly env?: Readonly<Record<string, string>>
   /** Default: the seed of this run. */
   readonly seed?: number
+  /** The number of nodes of a platform with a PostgreSQL database. Default: one process with its own database. */
+  readonly nodes?: number
 }
 
 const LEASE = 3_000
@@ -54,9 +56,9 @@ const MAX_OPEN = 10
  * must have ended a lease and 5 s after the last fault.
  */
 export const storm = async (
-  { env, millis, seed = SeededRandom.runSeed() }: ScenarioOptions & { readonly millis: number }
+  { env, millis, nodes, seed = SeededRandom.runSeed() }: ScenarioOptions & { readonly millis: number }
 ): Promise<ScenarioResult> => {
-  await using world = await FaultWorld.create(STORM, env)
+  await using world = await FaultWorld.create(STORM, env, nodes)
   const { platform, proxy } = world
   const random = SeededRandom.seededRandom(seed)
   const ids: Array<string> = []
@@ -161,8 +163,10 @@ export const storm = async (
  * A worker is frozen past its lease while another worker runs its job, and sends its late chunk or result: in even rounds after the job
  * has ended, in odd rounds while the other attempt runs.
  */
-export const frozenWorkers = async ({ env, rounds }: ScenarioOptions & { readonly rounds: number }): Promise<ScenarioResult> => {
-  await using world = await FaultWorld.create(STORM, env)
+export const frozenWorkers = async (
+  { env, nodes, rounds }: ScenarioOptions & { readonly rounds: number }
+): Promise<ScenarioResult> => {
+  await using world = await FaultWorld.create(STORM, env, nodes)
   const { history, platform, proxy } = world
   const started = (job: string, attempt: number) => () =>
     history.events().find((event) => event._tag === "Started" && event.job === job && event.attempt === attempt)
@@ -198,18 +202,22 @@ export const frozenWorkers = async ({ env, rounds }: ScenarioOptions & { readonl
   return result(world, {}, { freezes: rounds, "late writes": lateWrites })
 }
 
-/** Running handlers are cancelled while the job-stop connections of their workers are cut every 400 ms. */
+/**
+ * Running handlers are cancelled: on one platform, while the job-stop connections of their workers are cut every 400 ms; on several nodes, through
+ * other nodes than the one where the workers listen.
+ */
 export const cancels = async (
-  { count, env, seed = SeededRandom.runSeed() }: ScenarioOptions & { readonly count: number }
+  { count, env, nodes, seed = SeededRandom.runSeed() }: ScenarioOptions & { readonly count: number }
 ): Promise<ScenarioResult> => {
-  await using world = await FaultWorld.create({ ...STORM, leaseMs: 30_000 }, env)
+  await using world = await FaultWorld.create({ ...STORM, leaseMs: 30_000 }, env, nodes)
   const { history, proxy } = world
   const width = Math.min(4, count)
   for (let started = 0; started < width; started++) world.startWorker()
   const random = SeededRandom.seededRandom(seed)
   const interruptWithin = 3_000 * world.slowness
+  world.cancelsElsewhere = nodes !== undefined
   // The worker reconnects each time.
-  const cutting = setInterval(() => proxy.cutOpen("job-stop"), 400)
+  const cutting = nodes === undefined ? setInterval(() => proxy.cutOpen("job-stop"), 400) : undefined
   let n = 0
   const cancelAll = async () => {
     while (n < count) {
@@ -235,8 +243,10 @@ export const cancels = async (
 }
 
 /** Four readers follow a job over connections that are cut, while a worker writes 600 chunks. */
-export const cutReaders = async ({ env, rounds }: ScenarioOptions & { readonly rounds: number }): Promise<ScenarioResult> => {
-  await using world = await FaultWorld.create({ ...STORM, leaseMs: 10_000 }, env)
+export const cutReaders = async (
+  { env, nodes, rounds }: ScenarioOptions & { readonly rounds: number }
+): Promise<ScenarioResult> => {
+  await using world = await FaultWorld.create({ ...STORM, leaseMs: 10_000 }, env, nodes)
   world.startWorker()
   let connections = 0
   let fewest = Infinity
@@ -252,8 +262,10 @@ export const cutReaders = async ({ env, rounds }: ScenarioOptions & { readonly r
 }
 
 /** Workers are killed one after the other, each while it runs a job. Each job must run on another worker and end. */
-export const killedWorkers = async ({ env, rounds }: ScenarioOptions & { readonly rounds: number }): Promise<ScenarioResult> => {
-  await using world = await FaultWorld.create(STORM, env)
+export const killedWorkers = async (
+  { env, nodes, rounds }: ScenarioOptions & { readonly rounds: number }
+): Promise<ScenarioResult> => {
+  await using world = await FaultWorld.create(STORM, env, nodes)
   const { history } = world
   const found: Array<History.Violation> = []
   world.startWorker()

@@ -1,6 +1,7 @@
 /**
  * A platform with one endpoint, its workers behind a recording proxy, and the history of all their calls, for tests of faults between real
- * processes.
+ * processes. The platform is one process, or several nodes with one PostgreSQL database, each with a connection to it that a test can cut. Each call of a
+ * caller or of a worker then goes to the next node.
  */
 import { isTerminal, JobStatus } from "@stint/contract/Job"
 import { History } from "@stint/store-testing"
@@ -8,9 +9,11 @@ import * as Schema from "effect/Schema"
 import { type ChildProcess, spawn } from "node:child_process"
 import { join } from "node:path"
 import process from "node:process"
+import { DatabaseLink } from "./DatabaseLink.ts"
 import * as JsonLines from "./JsonLines.ts"
 import { FIXTURES, PlatformProcess } from "./PlatformProcess.ts"
 import { RecordingProxy, throughProxy } from "./RecordingProxy.ts"
+import { type SharedDatabase, startDatabase } from "./SharedDatabase.ts"
 
 /**
  * How long a platform takes to start on an idle machine, in milliseconds. If it takes twice as long, every measured limit doubles, so that the
@@ -33,8 +36,22 @@ export interface Worker {
   readonly process: ChildProcess
 }
 
+/** A platform that is one of several. */
+export interface Node {
+  readonly platform: PlatformProcess
+  readonly link: DatabaseLink
+}
+
+/** The database and the nodes of a platform that consists of several. */
+export interface Nodes {
+  readonly database: SharedDatabase
+  readonly all: ReadonlyArray<Node>
+}
+
 /** A call without a response within this time counts as lost. Milliseconds. */
 const CALL_MILLIS = 15_000
+
+const SERVE = ["serve", "--config", join(FIXTURES, "stint.config.ts")]
 
 /** Whether the connection was cut, or no response came in time. */
 const isLost = (error: unknown): boolean => error instanceof TypeError || error instanceof DOMException
@@ -47,37 +64,97 @@ export class FaultWorld implements AsyncDisposable {
   readonly background: Array<Promise<void>> = []
   /** The log file of the handlers. */
   readonly log: string
-  readonly platform: PlatformProcess
-  readonly proxy: RecordingProxy
+  /** Undefined when the platform is one process. */
+  readonly nodes: Nodes | undefined
   /** Slowdown of this machine compared with an idle one; at least 1. */
   slowness = 1
+  /** Whether workers listen at the first node alone, and jobs are cancelled through the others. */
+  cancelsElsewhere = false
   /** The number of times that the platform was started again. */
   restarts = 0
   /** The number of submissions that the platform refused because it could not store them. */
   refusals = 0
+  readonly #platforms: ReadonlyArray<PlatformProcess>
+  /** Closed at the end, in reverse order. */
+  readonly #parts: AsyncDisposableStack
+  #proxy: RecordingProxy | undefined
   #variables: Readonly<Record<string, string>> = {}
+  /** The address of the platform in these variables. */
+  #origin = ""
   #closed = false
   #made = 0
   #readers = 0
+  #turn = 0
 
-  private constructor(platform: PlatformProcess, proxy: RecordingProxy, history: History.History) {
-    this.platform = platform
-    this.proxy = proxy
+  private constructor(
+    platforms: readonly [PlatformProcess, ...ReadonlyArray<PlatformProcess>],
+    nodes: Nodes | undefined,
+    history: History.History,
+    parts: AsyncDisposableStack
+  ) {
+    this.#platforms = platforms
+    this.nodes = nodes
     this.history = history
-    this.log = join(platform.dataDir, "handlers.log")
+    this.#parts = parts
+    this.log = join(platforms[0].dataDir, "handlers.log")
   }
 
-  static async create(settings: object, env: Readonly<Record<string, string>> = {}): Promise<FaultWorld> {
-    const begun = performance.now()
-    const platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "stint.config.ts")], env)
-    const slowness = Math.max(1, (performance.now() - begun) / START_MILLIS)
+  /** The platform, or its next node. */
+  get platform(): PlatformProcess {
+    const platform = this.#platforms[this.#turn++ % this.#platforms.length]
+    if (platform === undefined) throw new Error("there is no platform")
+    return platform
+  }
+
+  #nodeFor(url: string): PlatformProcess {
+    const [first] = this.#platforms
+    return this.cancelsElsewhere && first !== undefined && url.includes("/job-stop/") ? first : this.platform
+  }
+
+  /** A node through which a job is cancelled. */
+  get #canceller(): PlatformProcess {
+    const { platform } = this
+    return this.cancelsElsewhere && platform === this.#platforms[0] ? this.platform : platform
+  }
+
+  get proxy(): RecordingProxy {
+    if (this.#proxy === undefined) throw new Error("there is no proxy")
+    return this.#proxy
+  }
+
+  /** `nodes`: their number. Default: one process without a PostgreSQL database, unless the variables name one. */
+  static async create(settings: object, env: Readonly<Record<string, string>> = {}, nodes?: number): Promise<FaultWorld> {
+    const parts = new AsyncDisposableStack()
+    let slowness = 1
+    const start = async (variables: Readonly<Record<string, string>>): Promise<PlatformProcess> => {
+      const begun = performance.now()
+      const platform = parts.use(await PlatformProcess.create(SERVE, { ...variables, ...env }))
+      slowness = Math.max(slowness, (performance.now() - begun) / START_MILLIS)
+      return platform
+    }
     const history = History.make()
-    const proxy = await RecordingProxy.listen(() => platform.url, history)
-    const world = new FaultWorld(platform, proxy, history)
+    let world: FaultWorld
+    if (nodes === undefined) {
+      world = new FaultWorld([await start({})], undefined, history, parts)
+    } else {
+      // With fsync, because what PostgreSQL has acknowledged must survive a kill.
+      const database = parts.use(await startDatabase({ fsync: true }))
+      const all: Array<Node> = []
+      while (all.length < nodes) {
+        const link = parts.use(await DatabaseLink.open(database.cluster.folder))
+        all.push({ platform: await start({ ...database.settings, STINT_DATABASE: link.url }), link })
+      }
+      const [first, ...others] = all.map(({ platform }) => platform)
+      if (first === undefined) throw new Error("a world needs a node")
+      world = new FaultWorld([first, ...others], { database, all }, history, parts)
+    }
+    world.#proxy = parts.use(await RecordingProxy.listen((url) => world.#nodeFor(url).url, history))
+    const { platform } = world
     const { status } = await platform.request("PUT", "/api/v1/endpoints/storm", { source: { type: "external" }, ...settings })
     if (status !== 200) throw new Error(`the endpoint could not be created: ${status}`)
     const answered = await platform.request("GET", "/api/v1/endpoints/storm/worker-env?prefix=RUNPOD_")
     world.slowness = slowness
+    world.#origin = platform.url
     world.#variables = (answered.body as { readonly variables: Record<string, string> }).variables
     return world
   }
@@ -86,12 +163,20 @@ export class FaultWorld implements AsyncDisposable {
     const name = `worker-${++this.#made}`
     const child = spawn(process.execPath, [join(FIXTURES, "storm.ts")], {
       stdio: "ignore",
-      env: throughProxy(this.#variables, this.platform.url, this.proxy, name)
+      env: throughProxy(this.#variables, this.#origin, this.proxy, name)
     })
     const worker = { name, process: child }
     this.workers.add(worker)
     child.once("exit", () => this.workers.delete(worker))
     return worker
+  }
+
+  /** Whether a node responds that it has no database, as it does during a partition. Waits before the next call. */
+  async #isRefused(status: number): Promise<boolean> {
+    if (status !== 503 || this.nodes === undefined) return false
+    this.refusals += 1
+    await pause(100)
+    return true
   }
 
   /** Submits a job until the call is acknowledged, and records it. `patient`: also while the platform responds with 503. */
@@ -142,7 +227,8 @@ export class FaultWorld implements AsyncDisposable {
   async cancel(job: string): Promise<boolean> {
     while (true) {
       try {
-        const { body, status } = await this.platform.request("POST", `/v2/storm/cancel/${job}`)
+        const { body, status } = await this.#canceller.request("POST", `/v2/storm/cancel/${job}`)
+        if (await this.#isRefused(status)) continue
         if (status === 404) {
           this.history.record({ _tag: "Unknown", at: Date.now(), job })
           return false
@@ -158,11 +244,11 @@ export class FaultWorld implements AsyncDisposable {
     }
   }
 
-  /** Kills the platform and starts it again on the same data. */
-  async killPlatform(): Promise<void> {
-    await this.platform.end("SIGKILL")
+  /** Kills the platform, or the next node, and starts it again on the same data. */
+  async killPlatform(platform = this.platform): Promise<void> {
+    await platform.end("SIGKILL")
     const begun = performance.now()
-    await this.platform.start()
+    await platform.start()
     this.slowness = Math.max(this.slowness, (performance.now() - begun) / START_MILLIS)
     this.restarts += 1
   }
@@ -231,6 +317,7 @@ export class FaultWorld implements AsyncDisposable {
           headers: { authorization: `Bearer ${this.platform.key}`, ...(last === "" ? {} : { "last-event-id": last }) }
         })
         if (response.status === 204) return true
+        if (await this.#isRefused(response.status)) return false
         if (response.status === 404) {
           this.history.record({ _tag: "Unknown", at: Date.now(), job })
           return true
@@ -292,7 +379,6 @@ export class FaultWorld implements AsyncDisposable {
       worker.process.kill("SIGCONT")
       worker.process.kill("SIGKILL")
     }
-    await this.proxy[Symbol.asyncDispose]()
-    await this.platform[Symbol.asyncDispose]()
+    await this.#parts[Symbol.asyncDispose]()
   }
 }

@@ -2,15 +2,19 @@
  * The first steps of a new user: start the platform, paste the curl line, try the examples.
  */
 import { execFile, spawnSync } from "node:child_process"
-import { readFile } from "node:fs/promises"
+import { readdir, readFile, rm, utimes } from "node:fs/promises"
 import { createServer } from "node:http"
 import { createRequire } from "node:module"
 import { join } from "node:path"
+import { pathToFileURL } from "node:url"
 import { promisify } from "node:util"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { EXAMPLES, PlatformProcess, stint, until } from "./PlatformProcess.ts"
 
 const run = promisify(execFile)
+
+/** The `test_input.json` of an example. */
+const testInput = async (example: string) => JSON.parse(await readFile(join(EXAMPLES, example, "test_input.json"), "utf8"))
 
 const hasCurl = spawnSync("curl", ["--version"]).status === 0
 
@@ -94,14 +98,79 @@ describe("start", () => {
     }
   })
 
-  it("runs the pipeline gallery with its test_input.json", async () => {
-    const { input } = JSON.parse(await readFile(join(EXAMPLES, "08-pipelines", "test_input.json"), "utf8"))
+  it("runs the pipeline gallery, and its old thumbnails are deleted when the schedule of cleanup fires", async () => {
+    const { input } = await testInput("08-pipelines/gallery")
     const { id, output, status } = await platform.runSync("gallery", input)
-    // The names of the files are the idempotency keys of the steps that uploaded them.
-    const thumbnails = [0, 1, 2].map((n) =>
-      expect.stringMatching(new RegExp(`^memory:${id}/thumbnail\\[${n}\\]\\.jpg\\?bytes=\\d+$`))
-    )
-    expect({ output, status }).toEqual({ status: "COMPLETED", output: { title: "Colors", thumbnails } })
+    const folder = join(EXAMPLES, "08-pipelines/gallery/local_upload", id)
+    try {
+      const files = [1, 2, 3].map((n) => join(folder, `${n}.jpg`))
+      expect({ output, status }).toEqual({
+        status: "COMPLETED",
+        output: { title: "Colors", thumbnails: files.map((file) => pathToFileURL(file).href) }
+      })
+      const [old = "", ...others] = files
+      await utimes(old, 0, 0)
+      const schedule = "/api/v1/endpoints/cleanup/schedules/nightly"
+      expect((await platform.request("GET", schedule)).body).toMatchObject({
+        spec: { cron: "0 3 * * *", input: { olderThanDays: 30 } },
+        updatedBy: "package @stint/examples"
+      })
+      const { body } = await platform.request("POST", `${schedule}/run-now`)
+      expect(await platform.ended("cleanup", String(Reflect.get(Object(body), "id")))).toMatchObject({
+        status: "COMPLETED",
+        output: { deleted: expect.arrayContaining([`${id}/1.jpg`]) }
+      })
+      expect((await readdir(folder)).map((name) => join(folder, name)).sort()).toEqual(others)
+    } finally {
+      await rm(folder, { recursive: true, force: true })
+    }
+  })
+
+  it("runs the pipeline summary with its test_input.json", async () => {
+    const { input } = await testInput("08-pipelines/summary")
+    expect(await platform.runSync("summary", input)).toMatchObject({
+      status: "COMPLETED",
+      output: { to: 2, be: 2, or: 1, not: 1 }
+    })
+  })
+
+  it("streams the words of the pipeline answer for its test_input.json", async () => {
+    const { input } = await testInput("08-pipelines/answer")
+    const { code, stdout } = await stint(platform, ["run", "answer", "--input", JSON.stringify(input), "--stream"])
+    expect(stdout.trim().split("\n").map((line) => String(JSON.parse(line)).trim())).toEqual([
+      "You",
+      "asked:",
+      "Why",
+      "is",
+      "the",
+      "sky",
+      "blue?"
+    ])
+    expect(code).toBe(0)
+  })
+
+  it.each([
+    [true, { status: "COMPLETED", output: "tea is on its way" }],
+    [false, { status: "FAILED", error: expect.stringContaining("Ada declined the order") }]
+  ])("runs the pipeline order with its test_input.json to the decision of a person: %s", async (approved, end) => {
+    const { input } = await testInput("08-pipelines/order")
+    const run = await platform.run("order", input)
+    await until("the order to wait for its approval", async () => {
+      const { body } = await platform.request("GET", `/v2/order/steps/${run}`)
+      return JSON.stringify(body).includes("\"approval\"") ? true : undefined
+    }, 60_000)
+    const data = JSON.stringify({ approved, by: "Ada" })
+    const { code } = await stint(platform, ["pipelines", "event", "order", "approval", "--key", input.id, "--data", data])
+    expect(code).toBe(0)
+    expect(await platform.ended("order", run)).toMatchObject(end)
+  })
+
+  it("runs cleanup with its test_input.json", async () => {
+    const { input } = await testInput("09-nightly")
+    expect(await platform.runSync("cleanup", input)).toMatchObject({
+      status: "COMPLETED",
+      output: { deleted: expect.any(Array) }
+    })
   })
 
   it("scales to zero when idle", async () => {

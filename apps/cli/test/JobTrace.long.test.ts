@@ -36,11 +36,18 @@ const receiver = async () => {
   }
 }
 
-const serve = (collector: OtlpCollector) =>
-  PlatformProcess.create(["serve", "--config", join(FIXTURES, "traced.config.ts")], {
+const serve = (collector: OtlpCollector, config = "traced.config.ts") =>
+  PlatformProcess.create(["serve", "--config", join(FIXTURES, config)], {
     ...collector.variables,
     STINT_WEBHOOKS_ALLOW: "127.0.0.1"
   })
+
+/** The spans of the trace whose parent was not sent. */
+const orphansOf = ({ spans }: OtlpCollector): ReadonlyArray<string> => {
+  const ids = new Set(spans.map(({ spanId }) => spanId))
+  return spans.filter(({ parentSpanId, traceId }) => traceId === TRACE && parentSpanId !== CALLER && !ids.has(parentSpanId ?? ""))
+    .map(({ name }) => name)
+}
 
 describe("the trace of a job", () => {
   it("is one tree across a cold start, a retry, a platform that is killed in the middle, and a webhook", async () => {
@@ -80,12 +87,7 @@ describe("the trace of a job", () => {
     expect(only("start worker")?.parentSpanId).toBe(cold?.spanId)
     const webhook = only("webhook completed")
 
-    const ids = new Set(collector.spans.map(({ spanId }) => spanId))
-    for (const { name, parentSpanId } of collector.spans.filter(({ traceId }) => traceId === TRACE)) {
-      expect(parentSpanId === CALLER || ids.has(parentSpanId ?? ""), `the parent of ${name} in\n${collector.tree(TRACE)}`).toBe(
-        true
-      )
-    }
+    expect(orphansOf(collector), collector.tree(TRACE)).toEqual([])
     expect(send?.parentSpanId).toBe(CALLER)
     for (const span of [wait1, wait2, attempt1, attempt2, webhook]) expect(span?.parentSpanId).toBe(send?.spanId)
     expect(cold?.parentSpanId).toBe(wait1?.spanId)
@@ -111,6 +113,41 @@ describe("the trace of a job", () => {
     for (const part of ["1 earlier attempt", "wait", "attempt 2 on ", "webhook completed"]) expect(shown.stdout).toContain(part)
     expect((await stint(platform, ["top"])).stdout).toMatch(/^ENDPOINT +QUEUED/)
     expect(hook.received).toEqual([`00-${TRACE}-${webhook?.spanId}-01`])
+  }, 180_000)
+
+  it("is one tree for a pipeline's run and its child, and the metrics count both once", async () => {
+    using collector = await listen()
+    await using platform = await serve(collector, "pipelines.config.ts")
+    const response = await fetch(`${platform.url}/v2/listed/run`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${platform.key}`, traceparent: `00-${TRACE}-${CALLER}-01` },
+      body: JSON.stringify({ input: { log: join(platform.dataDir, "begun") } })
+    })
+    const { id } = await response.json() as { readonly id: string }
+    expect(await platform.ended("listed", id)).toMatchObject({ status: "COMPLETED", output: 91 })
+    const attempts = await until("the last attempt", () => {
+      const found = collector.named(TRACE, "attempt listed")
+      return found.some((one) => attribute(one, "stint.attempt.outcome") === "completed") ? found : undefined
+    }, 60_000)
+    await collector.wait(TRACE, "attempt child")
+
+    const [send] = collector.named(TRACE, "send listed")
+    const [childSend, ...others] = collector.named(TRACE, "send child")
+    expect(others).toEqual([])
+    expect(send?.parentSpanId).toBe(CALLER)
+    expect(attempts.map(({ parentSpanId }) => parentSpanId)).toEqual(attempts.map(() => send?.spanId))
+    expect(attempts.map(({ spanId }) => spanId)).toContain(childSend?.parentSpanId)
+    const outcomes = attempts.map((one) => attribute(one, "stint.attempt.outcome"))
+    expect(outcomes).toEqual([...outcomes.slice(1).map(() => "parked"), "completed"])
+    expect(orphansOf(collector), collector.tree(TRACE)).toEqual([])
+
+    const metrics = await fetch(`${platform.url}/metrics`, { headers: { authorization: `Bearer ${platform.key}` } })
+    const lines = (await metrics.text()).split("\n")
+    for (const endpoint of ["listed", "child"]) {
+      expect(lines).toContain(`stint_jobs_submitted_total{endpoint="${endpoint}"} 1`)
+      expect(lines).toContain(`stint_jobs_ended_total{endpoint="${endpoint}",status="COMPLETED"} 1`)
+      expect(lines).toContain(`stint_job_execution_seconds_count{endpoint="${endpoint}"} 1`)
+    }
   }, 180_000)
 
   it("exists for a job that is cancelled in the queue, and for a job from a client that sends no trace", async () => {

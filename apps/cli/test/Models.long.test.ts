@@ -1,6 +1,6 @@
 /**
- * An endpoint with a model, on a real platform with this test's own hub: the waiting job sees the download, or why it fails; the worker starts
- * when the model is there and finds it without a request; a restart downloads nothing.
+ * An endpoint with a model, on a real platform with this test's own hub: the waiting job sees the download, and why it fails or is retried; the
+ * worker starts when the model is there and finds it without a request; a restart downloads nothing.
  */
 import { Explanation } from "@stint/contract/Explanation"
 import { makeTestHub } from "@stint/models/testing"
@@ -59,7 +59,19 @@ it("starts the worker when its model is there, and shows the download and its fa
     })
     expect(downloading.words).toMatch(/the endpoint's model acme\/whisper is being downloaded: 0 B of 100 kB/)
     expect(platform.output).not.toContain("Starting worker")
+
+    // The hub cuts off each body, then works again.
+    hub.faults.cuts = Infinity
     open()
+    const retried = await until("the retried download", async () => {
+      const { explain } = await look(job)
+      return explain.words.includes("retried") ? explain : undefined
+    }, 60_000)
+    expect(retried).toMatchObject({ reason: "model" })
+    expect(retried.words).toMatch(
+      /is being downloaded: \d+ kB of 100 kB.* The download is being retried: \S.+\. A worker starts when it is there\./
+    )
+    hub.faults.cuts = 0
     const done = await until("the job's end", async () => {
       const found = await look(job)
       return found.status === "COMPLETED" ? found : undefined
@@ -85,4 +97,4 @@ it("starts the worker when its model is there, and shows the download and its fa
   } finally {
     await Effect.runPromise(Scope.close(scope, Exit.void))
   }
-}, 180_000)
+}, 300_000)

@@ -24,28 +24,31 @@ const START_WITHIN = 60_000
 const CALLERS = 6
 
 /** Takes the database away for some time. Completes when it accepts statements again. */
-type Outage = (cluster: TestCluster, millis: number) => Promise<void>
+export type Outage = (cluster: TestCluster, millis: number) => Promise<void>
 
 const others = "FROM pg_stat_activity WHERE application_name = 'stint' AND pid <> pg_backend_pid()"
 
-const OUTAGES: ReadonlyArray<Outage> = [
-  // Killed, and started again.
-  async (cluster, millis) => {
-    await cluster.ctl("-m", "immediate", "stop")
-    await pause(millis)
-    await cluster.ctl("start")
-  },
-  // All connections are ended, as a proxy or an operator would do.
-  async (cluster) => void await execute(cluster.url("postgres"), `SELECT pg_terminate_backend(pid) ${others}`),
-  // Its processes do not respond, as if the network dropped packets.
-  async (cluster, millis) => {
-    const rows = await execute(cluster.url("postgres"), `SELECT pid ${others}`)
-    const pids = rows.map(([pid]) => Number(pid))
-    for (const pid of pids) process.kill(pid, "SIGSTOP")
-    await pause(millis)
-    for (const pid of pids) process.kill(pid, "SIGCONT")
-  }
-]
+/** Killed, and started again. */
+export const kill: Outage = async (cluster, millis) => {
+  await cluster.ctl("-m", "immediate", "stop")
+  await pause(millis)
+  await cluster.ctl("start")
+}
+
+/** All connections are ended, as a proxy or an operator would do. */
+export const terminate: Outage = async (cluster) =>
+  void await execute(cluster.url("postgres"), `SELECT pg_terminate_backend(pid) ${others}`)
+
+/** Its processes do not respond, as if the network dropped packets. */
+export const freeze: Outage = async (cluster, millis) => {
+  const rows = await execute(cluster.url("postgres"), `SELECT pid ${others}`)
+  const pids = rows.map(([pid]) => Number(pid))
+  for (const pid of pids) process.kill(pid, "SIGSTOP")
+  await pause(millis)
+  for (const pid of pids) process.kill(pid, "SIGCONT")
+}
+
+const OUTAGES: ReadonlyArray<Outage> = [kill, terminate, freeze]
 
 const isRunning = (pid: number): boolean => {
   try {

@@ -66,6 +66,20 @@ const planted: ReadonlyArray<Planted> = [
     run: (options) => outages({ ...options, rounds: 1 })
   },
   { bug: "R8", rule: "R8", what: "stop signals are not sent", run: (options) => cancels({ ...options, count: 1 }) },
+  {
+    bug: "R8, nodes",
+    rule: "R8",
+    what: "a node ignores what the other nodes say",
+    lacks: missing,
+    run: (options) => cancels({ ...options, count: 4, nodes: 3 })
+  },
+  {
+    bug: "R2",
+    rule: "R2",
+    what: "a worker without the lease may write through any of three nodes",
+    lacks: missing,
+    run: (options) => frozenWorkers({ ...options, rounds: 2, nodes: 3 })
+  },
   { bug: "R9", rule: "R9", what: "some chunks are missing", run: (options) => cutReaders({ ...options, rounds: 1 }) },
   {
     bug: "R10",

@@ -7,9 +7,8 @@ import { mkdtemp, readFile, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
 import process from "node:process"
+import { programFor } from "./BuiltCommand.ts"
 
-/** The program `stint`. */
-export const BIN = resolve(import.meta.dirname, "../src/bin.ts")
 export const EXAMPLES = resolve(import.meta.dirname, "../../../examples")
 export const FIXTURES = resolve(import.meta.dirname, "fixtures")
 
@@ -80,7 +79,7 @@ export class PlatformProcess {
   /** Starts the platform, or restarts it on the same port and data. */
   async start(): Promise<void> {
     const from = this.output.length
-    const child = spawn(process.execPath, [BIN, ...this.#arguments], {
+    const child = spawn(process.execPath, [await programFor(this.#env), ...this.#arguments], {
       stdio: ["ignore", "pipe", "pipe"],
       cwd: this.#cwd,
       env: {
@@ -209,14 +208,16 @@ const jobOf = (value: unknown): JobObject => {
   return value
 }
 
-/** Runs the CLI until it exits. */
-export const stint = (
+/** Runs the CLI until it exits. `program`: its file. Default: the one for these variables. */
+export const stint = async (
   platform: PlatformProcess | undefined,
   args: ReadonlyArray<string>,
-  env: Readonly<Record<string, string>> = {}
-): Promise<{ readonly code: number | null; readonly stdout: string; readonly stderr: string }> =>
-  new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, [BIN, ...args], {
+  env: Readonly<Record<string, string>> = {},
+  program?: string
+): Promise<{ readonly code: number | null; readonly stdout: string; readonly stderr: string }> => {
+  const file = program ?? await programFor(env)
+  return await new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, [file, ...args], {
       stdio: ["ignore", "pipe", "pipe"],
       env: {
         PATH: process.env["PATH"],
@@ -234,3 +235,4 @@ export const stint = (
     child.once("error", reject)
     child.once("close", (code) => resolve({ code, stdout, stderr }))
   })
+}

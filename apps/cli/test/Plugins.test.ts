@@ -15,8 +15,9 @@ import * as Contributions from "../src/plugins/Contributions.ts"
 import * as PipelineModule from "../src/plugins/PipelineModule.ts"
 import * as Project from "../src/plugins/Project.ts"
 import * as SchedulePlan from "../src/plugins/SchedulePlan.ts"
+import { SOURCE } from "./BuiltCommand.ts"
 import { runCommand } from "./CommandInProcess.ts"
-import { BIN, EXAMPLES } from "./PlatformProcess.ts"
+import { EXAMPLES } from "./PlatformProcess.ts"
 
 const execute = promisify(execFile)
 
@@ -445,7 +446,7 @@ describe("the schedules of packages", () => {
 
 /** `stint plugins write` in its own process, because Vitest would resolve the imports of the package itself. */
 const writeSchemas = async (folder: string): Promise<string> =>
-  (await execute(process.execPath, [BIN, "plugins", "write", folder])).stdout
+  (await execute(process.execPath, [SOURCE, "plugins", "write", folder])).stdout
 
 const CLI_ENV = { XDG_CONFIG_HOME: "/nonexistent" }
 

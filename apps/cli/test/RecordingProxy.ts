@@ -52,7 +52,7 @@ export class RecordingProxy implements AsyncDisposable {
   readonly #open = new Map<ServerResponse, { readonly route: Route; readonly worker: string }>()
   /** The workers whose `job-stop` calls are cut. */
   readonly #deaf = new Set<string>()
-  readonly #target: () => string
+  readonly #target: (url: string) => string
   readonly #history: History.History | undefined
   #cuts: (() => boolean) | undefined
   /**
@@ -61,7 +61,7 @@ export class RecordingProxy implements AsyncDisposable {
    */
   intercept: ((call: Intercepted) => Promise<boolean>) | undefined
 
-  private constructor(target: () => string, history: History.History | undefined) {
+  private constructor(target: (url: string) => string, history: History.History | undefined) {
     this.#target = target
     this.#history = history
     this.#server = createServer((request, response) => {
@@ -70,7 +70,7 @@ export class RecordingProxy implements AsyncDisposable {
   }
 
   /** Listens on a free port and forwards to the current address of the platform. */
-  static async listen(target: () => string, history?: History.History): Promise<RecordingProxy> {
+  static async listen(target: (url: string) => string, history?: History.History): Promise<RecordingProxy> {
     const proxy = new RecordingProxy(target, history)
     proxy.#server.listen(0, "127.0.0.1")
     await once(proxy.#server, "listening")
@@ -128,7 +128,7 @@ export class RecordingProxy implements AsyncDisposable {
     const body = await readBody(request)
     const text = body.toString()
     if (await this.intercept?.({ moment: "before", url, body: text, status: 0, answer: "" })) return void response.destroy()
-    const upstream = httpRequest(this.#target() + url, { method: request.method, headers: request.headers, agent: false })
+    const upstream = httpRequest(this.#target(url) + url, { method: request.method, headers: request.headers, agent: false })
     response.once("close", () => {
       this.#open.delete(response)
       // The worker has disconnected, so the call to the platform is aborted too.

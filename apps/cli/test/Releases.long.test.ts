@@ -102,6 +102,36 @@ describe("releases", () => {
     expect(await answer(restored)).toEqual({ word: "one" })
   }, 180_000)
 
+  it(
+    "tells a waiting job why the workers of the first release crash, and when the next one starts, until a release works",
+    async () => {
+      await using platform = await PlatformProcess.create(["serve"])
+      save("broken", "throw new Error(\"the model is missing\")")
+      expect(await deploy(platform)).toMatchObject({ status: 201, body: { number: 1, state: "active" } })
+      const id = await platform.run("word", { a: 1 })
+      const explained = () =>
+        until("the reason and the backoff", async () => {
+          const { body } = await platform.request("GET", `/v2/word/status/${id}?explain`)
+          const { explain } = body as {
+            readonly explain: { readonly words: string; readonly cause?: string; readonly nextRetryAt?: number }
+          }
+          return explain.words.includes("workers fail to start") && explain.nextRetryAt !== undefined ? explain : undefined
+        }, 60_000)
+      const first = await explained()
+      expect(first).toMatchObject({ reason: "failing", cause: expect.stringContaining("Error: the model is missing") })
+      expect(first.words).toMatch(/the model is missing.* The next start is tried in \S+ m?s\.$/)
+      // The next start fails, too.
+      const starts = () => platform.output.match(/trying again in [\d.]+ s/g) ?? []
+      await until("the second failed start", () => starts().length > 1 ? true : undefined, 60_000)
+      expect((await explained()).cause).toContain("Error: the model is missing")
+
+      save("repaired")
+      expect(await deploy(platform)).toMatchObject({ status: 201, body: { number: 2 } })
+      expect(await platform.ended("word", id)).toMatchObject({ status: "COMPLETED", output: { word: "repaired" } })
+    },
+    180_000
+  )
+
   it("continues a rollout during which the platform was killed", async () => {
     await using platform = await PlatformProcess.create(["serve"])
     save("before")

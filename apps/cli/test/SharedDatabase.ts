@@ -1,7 +1,7 @@
 /**
  * A PostgreSQL database for the platforms of a test, and the settings that nodes of one database share.
  */
-import { startCluster, type TestCluster } from "@stint/store-postgres/testing"
+import { type ClusterOptions, startCluster, type TestCluster } from "@stint/store-postgres/testing"
 import { randomBytes } from "node:crypto"
 
 export interface SharedDatabase extends AsyncDisposable {
@@ -11,8 +11,8 @@ export interface SharedDatabase extends AsyncDisposable {
   readonly settings: Readonly<Record<string, string>>
 }
 
-/** Starts a cluster. `fsync`: whether commits are synced to disk, which a test that kills PostgreSQL needs. */
-export const startDatabase = async (options: { readonly fsync?: boolean } = {}): Promise<SharedDatabase> => {
+/** Starts a cluster. A test that kills PostgreSQL needs `fsync`. */
+export const startDatabase = async (options: ClusterOptions = {}): Promise<SharedDatabase> => {
   const cluster = await startCluster(options)
   const url = cluster.url("postgres")
   return {

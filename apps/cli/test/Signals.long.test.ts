@@ -45,6 +45,18 @@ describe("the end of a platform", () => {
     await gone(worker)
   }, 60_000)
 
+  it("is not ready after SIGTERM, but serves callers until the shutdown delay has passed", async () => {
+    await using platform = await PlatformProcess.create(CONFIG, { STINT_SHUTDOWN_DELAY: "5 seconds" })
+    const statusOf = async (path: string) => (await platform.request("GET", path)).status
+    expect(await statusOf("/readyz")).toBe(200)
+    const sent = performance.now()
+    const ended = platform.end("SIGTERM")
+    await until("a platform that is not ready", async () => await statusOf("/readyz") === 503 ? true : undefined)
+    expect(await platform.runSync("one", { n: 1 })).toMatchObject({ status: "COMPLETED" })
+    expect(await ended).toEqual({ code: 0, signal: null })
+    expect(performance.now() - sent).toBeGreaterThanOrEqual(5_000)
+  }, 60_000)
+
   it("kills its workers on a second Ctrl-C, but not when the first one arrives twice", async () => {
     await using platform = await PlatformProcess.create(CONFIG)
     const worker = await busyWorker(platform)

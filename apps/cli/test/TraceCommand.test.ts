@@ -62,6 +62,8 @@ describe("the parts of a job's time", () => {
       ["wait", 400, 500, false],
       ["attempt 3 on ann, release 7", 500, 900, true]
     ])
+    const run = job({ createdAt: 0, queuedAt: 400, startedAt: 500, finishedAt: 600, attempts: { made: 3, most: null } })
+    expect(partsOf(run, [], 900).map(({ name }) => name)).toEqual(["2 earlier activations", "wait", "activation 3 on ann"])
   })
 
   it("are the wait alone for a job that ended in the queue", () => {

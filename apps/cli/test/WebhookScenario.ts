@@ -41,13 +41,16 @@ const receiver = async (behave: (received: Received) => void) => {
 
 /** Submits jobs with webhooks. `limitMs`: how long to wait for the last delivery. */
 export const webhooks = async (
-  { env, jobs, limitMs, seed = SeededRandom.runSeed() }: ScenarioOptions & { readonly jobs: number; readonly limitMs: number }
+  { env, jobs, limitMs, nodes, seed = SeededRandom.runSeed() }: ScenarioOptions & {
+    readonly jobs: number
+    readonly limitMs: number
+  }
 ): Promise<ScenarioResult> => {
   await using world = await FaultWorld.create(STORM, {
     STINT_WEBHOOKS_ALLOW: "127.0.0.1",
     STINT_WEBHOOKS_TIMEOUT: "1 second",
     ...env
-  })
+  }, nodes)
   const { history, platform } = world
   const answered = await platform.request("GET", "/api/v1/endpoints/storm/webhooks/secret")
   const { secret } = answered.body as { readonly secret: string }
