@@ -27,17 +27,18 @@ if (role === "worker") {
     },
     "/left": async () => ({ left: (await queue.getWaitingCount()) + (await queue.getActiveCount()) })
   }
+  const answerTo = async (request, response, text) => {
+    const answer = JSON.stringify(await routes[request.url](text === "" ? undefined : JSON.parse(text)))
+    response.writeHead(200, { "content-type": "application/json", "content-length": Buffer.byteLength(answer) })
+    response.end(answer)
+  }
   const server = createServer((request, response) => {
     let text = ""
     request.setEncoding("utf8")
     request.on("data", (data) => {
       text += data
     })
-    request.on("end", async () => {
-      const answer = JSON.stringify(await routes[request.url](text === "" ? undefined : JSON.parse(text)))
-      response.writeHead(200, { "content-type": "application/json", "content-length": Buffer.byteLength(answer) })
-      response.end(answer)
-    })
+    request.on("end", () => void answerTo(request, response, text))
   })
   server.listen(0, "127.0.0.1", () => process.send({ port: server.address().port }))
 }

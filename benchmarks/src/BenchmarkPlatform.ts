@@ -74,5 +74,5 @@ export const startHandlers = async (
   }
   const config = join(folder, "stint.config.ts")
   await writeFile(config, `export default ${JSON.stringify({ endpoints })}\n`)
-  return { ...await startPlatform(config, folder, { PLATFORM_LOG_LEVEL: "WARN" }), folder }
+  return { ...await startPlatform(config, folder, { PLATFORM_LOG_LEVEL: "WARN", STINT_BATCH_REQUESTS: "10000" }), folder }
 }

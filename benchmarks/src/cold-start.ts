@@ -66,8 +66,8 @@ const untilCold = async (platform: Platform, spares: number): Promise<void> => {
   while (!JSON.stringify(await call(platform, "/health")).includes(none) || (await standbysOf(platform)).length < spares) {
     await setTimeout(20)
   }
-  // A new standby needs a moment to become ready.
-  if (spares > 0) await setTimeout(200)
+  // A new standby needs a moment to load the runtime and become ready.
+  if (spares > 0) await setTimeout(1_000)
 }
 
 const request = (platform: Platform, spares: number) => async (): Promise<number> => {

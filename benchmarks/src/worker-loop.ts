@@ -9,7 +9,8 @@
  * ```
  *
  * Both processes share the cores of one machine, like a worker and its platform on one machine. The first results of a process are not
- * counted, because they measure Node's compilation. `--rounds N` (default 7).
+ * counted, because they measure Node's compilation. `--rounds N` (default 7). `--base PATH` compares with the worker of another checkout of this
+ * repository instead of the bare loop.
  */
 import { bundle } from "@stint/pool-process/HandlerBundle"
 import * as Effect from "effect/Effect"
@@ -24,7 +25,7 @@ import { listen, makeStub } from "./StubPlatform.ts"
 
 const WARM_UP = 4_000
 const COUNTED = 12_000
-const { values } = parseArgs({ options: { rounds: { type: "string", default: "7" } } })
+const { values } = parseArgs({ options: { base: { type: "string" }, rounds: { type: "string", default: "7" } } })
 const ROUNDS = Number(values.rounds)
 
 const stub = makeStub({ input: { text: "x".repeat(200) } })
@@ -86,22 +87,31 @@ const loop = async () => {
 for (let n = 0; n < Number(process.env.CONCURRENCY); n++) void loop()
 `
 )
-const source = join(folder, "handler.ts")
-await writeFile(
-  source,
-  `import * as sdk from ${JSON.stringify(resolve(import.meta.dirname, "../../packages/sdk/src/index.ts"))}
+
+/** Bundles a worker with the SDK of a checkout. */
+const workerOf = async (checkout: string, name: string): Promise<string> => {
+  const source = join(folder, `${name}.ts`)
+  await writeFile(
+    source,
+    `import * as sdk from ${JSON.stringify(join(checkout, "packages/sdk/src/index.ts"))}
 sdk.serverless.start({
   handler: () => ({ text: "y".repeat(50) }),
   concurrency_modifier: () => Number(process.env["CONCURRENCY"])
 })
 `
-)
-const worker = await Effect.runPromise(bundle(source, join(folder, "bundles")))
+  )
+  return Effect.runPromise(bundle(source, join(folder, "bundles", name)))
+}
+
+const worker = await workerOf(resolve(import.meta.dirname, "../.."), "handler")
+const peer = values.base === undefined
+  ? { name: "bare undici loop", file: bare }
+  : { name: "worker of the other checkout", file: await workerOf(resolve(values.base), "base") }
 
 try {
   for (const concurrency of [1, 50]) {
     await compare(`Worker loop at concurrency ${concurrency}`, "jobs/s", ROUNDS, [
-      { name: "bare undici loop", run: throughput(bare, concurrency) },
+      { name: peer.name, run: throughput(peer.file, concurrency) },
       { name: "worker", run: throughput(worker, concurrency) }
     ])
   }
