@@ -19,14 +19,16 @@ import { builtinModules } from "node:module"
 import { basename, dirname, join, relative, resolve } from "node:path"
 import { rolldown } from "rolldown"
 import { dts } from "rolldown-plugin-dts"
-import { BUNDLE_OPTIONS, inputPaths, singleStartupChunk } from "../packages/pool-process/src/StartupChunk.ts"
+import type { BUNDLE_OPTIONS } from "../packages/pool-process/src/StartupChunk.ts"
+import { inputPaths, singleStartupChunk } from "../packages/pool-process/src/StartupChunk.ts"
 import { declarationsOf } from "./build-paths.ts"
+import { externalPackages, packageOptions } from "./bundle-options.ts"
 import { readManifest } from "./workspace.ts"
 
 const folder = process.cwd()
 const dist = join(folder, "dist")
 const manifest = readManifest(join(folder, "package.json"))
-const external = Object.keys({ ...manifest.dependencies, ...manifest.peerDependencies })
+const external = externalPackages(folder)
 const bundled = Object.keys(manifest.devDependencies ?? {})
 const nameOf = (specifier: string) => specifier.split("/", specifier.startsWith("@") ? 2 : 1).join("/")
 const isNode = (specifier: string) => specifier.startsWith("node:") || builtinModules.includes(specifier)
@@ -64,18 +66,7 @@ const publicName = (path: string): string => {
   return `@stint/${short}/${rest}`
 }
 
-const options: typeof BUNDLE_OPTIONS & BuildOptions = {
-  ...BUNDLE_OPTIONS,
-  absWorkingDir: folder,
-  logLevel: "warning",
-  mainFields: ["module", "main"],
-  sourcesContent: true,
-  // A module with a top-level `await` cannot be loaded by `require`.
-  supported: { "top-level-await": false },
-  // CommonJS packages need `require`. The banner declares no other name, because a bundler that reads this bundle renames only `require`. It
-  // is also valid in old versions of Node, so that a program can say which version it needs.
-  banner: { js: `const require = globalThis.process.getBuiltinModule?.("node:module").createRequire(import.meta.url);` }
-}
+const options: typeof BUNDLE_OPTIONS & BuildOptions = { ...packageOptions(folder), logLevel: "warning", sourcesContent: true }
 
 const programs = Object.values(manifest.bin ?? {})
 const entryPoints = ["src/index.ts", ...programs]

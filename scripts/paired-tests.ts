@@ -46,5 +46,8 @@ export const pairedTests: ReadonlyArray<string> = [
   "packages/store-postgres/test/Doctor.long.test.ts",
   "packages/store-postgres/test/Pooler.long.test.ts",
   "packages/store-postgres/test/Migrate.long.test.ts",
+  "packages/store-postgres/test/Standby.long.test.ts",
+  "apps/cli/test/WorkerUsers.long.test.ts",
+  "packages/store-postgres/test/EndedNodes.long.test.ts",
   "packages/pipelines/test/WrongConnections.long.test.ts"
 ]

@@ -9,7 +9,8 @@
  * In CI, a file with a failed test is run again, three times at most, because many tests kill, freeze and restart real
  * processes on a machine with two cores. The whole file runs again, because the tests in a file often share a platform, and a failed test
  * leaves its state behind. Repeated files run one after another. The output names each failed test of each try, with its first error. When
- * more than {@link MAX_REPEATED_FILES} files fail, none is run again.
+ * more than {@link MAX_REPEATED_FILES} files fail, none is run again. None is run again after {@link MAX_REPEAT_MINUTES}, because a run that is
+ * cut off reports nothing.
  */
 import { relative } from "node:path"
 import process from "node:process"
@@ -27,6 +28,9 @@ const maxTries = isCi ? 3 : 1
 
 /** The maximum number of a tier's files that run again. */
 const MAX_REPEATED_FILES = 4
+
+/** The time since the start of a tier after which no file runs again. */
+const MAX_REPEAT_MINUTES = 60
 
 interface Counts {
   passed: number
@@ -114,6 +118,7 @@ try {
   for (let tries = 1; tries < maxTries; tries++) {
     const again = [...failures]
     if (again.length === 0 || again.length > MAX_REPEATED_FILES) break
+    if (performance.now() - start > MAX_REPEAT_MINUTES * 60_000) break
     for (const [file, tests] of again) {
       for (const test of tests) console.log(`Failed at try ${tries} of ${maxTries}: ${relative(root, file)} > ${test}`)
     }

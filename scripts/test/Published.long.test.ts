@@ -260,7 +260,9 @@ describe.runIf(uplink !== undefined)(`the published packages${reason}`, () => {
       expect(megabytes).toBeLessThan(limit)
       expect(existsSync(join(folder, "node_modules/redis")), `${name} installs a Redis client`).toBe(false)
       const stated = new RegExp(`^\\| \`${name}\` +\\| +([\\d.]+) MB`, "m").exec(page)?.[1]
-      expect(megabytes, `the size of ${name} on docs/operations/install.md`).toBeLessThanOrEqual(Number(stated))
+      // The page has one decimal. The exact size differs by a few bytes from run to run: npm's lock file holds the registry's address.
+      const rounded = Number(megabytes.toFixed(1))
+      expect(rounded, `the size of ${name} on docs/operations/install.md`).toBeLessThanOrEqual(Number(stated))
     }
   }, 5 * MINUTES)
 
