@@ -54,6 +54,9 @@ const caches = (): NodeJS.ProcessEnv => ({
   pnpm_config_store_dir: dirname(run(root, ["npx", "-y", "pnpm@12", "store", "path"]))
 })
 
+/** The pages of a setting start the same endpoints, and each has its own home folder. So they share the bundles of the handlers. */
+const bundlesIn = (folder: string): NodeJS.ProcessEnv => ({ STINT_CACHE_DIR: join(folder, "cache") })
+
 /** A repository with one commit: the files of this working tree. */
 const repositoryOf = (folder: string): string => {
   for (const file of run(root, ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]).split("\0")) {
@@ -105,7 +108,7 @@ fs.writeFileSync("package.json", JSON.stringify(manifest, null, 2))
 `
 
 const prepareClone = (folder: string): () => Setting => {
-  const env = caches()
+  const env = { ...caches(), ...bundlesIn(folder) }
   const repository = repositoryOf(join(folder, "repository"))
   const clone = join(folder, "work/stint")
   mkdirSync(join(folder, "modules"))
@@ -116,7 +119,8 @@ const prepareClone = (folder: string): () => Setting => {
   writeProgram(join(folder, "bin/stint"), `node '${join(clone, "apps/cli/src/bin.ts")}'`)
   return () => {
     removeExcept(join(folder, "work"), ["stint"])
-    run(clone, ["git", "clean", "-ffdxq", "--exclude=node_modules"])
+    // turbo's cache contains the console, so that only the first page builds it.
+    run(clone, ["git", "clean", "-ffdxq", "--exclude=node_modules", "--exclude=.turbo"])
     run(clone, ["git", "checkout", "--quiet", "."])
     return {
       name: "clone",
@@ -130,7 +134,7 @@ const prepareClone = (folder: string): () => Setting => {
 }
 
 const preparePackages = (folder: string): () => Setting => {
-  const env = caches()
+  const env = { ...caches(), ...bundlesIn(folder) }
   const tarballs = packTo(join(folder, "tarballs"))
   const project = join(folder, "work/project")
   const files = (names: ReadonlyArray<string>) =>
@@ -160,6 +164,8 @@ const preparePackages = (folder: string): () => Setting => {
     removeExcept(project, kept)
     cpSync(join(root, "examples"), join(project, "examples"), {
       recursive: true,
+      // A bundle is valid while the times of its sources are unchanged.
+      preserveTimestamps: true,
       filter: (source) => !/(?:node_modules|package\.json|\.stint)$/.test(source)
     })
     return {

@@ -9,14 +9,17 @@
  * In CI, a file with a failed test is run again, three times at most, because many tests kill, freeze and restart real
  * processes on a machine with two cores. The whole file runs again, because the tests in a file often share a platform, and a failed test
  * leaves its state behind. Repeated files run one after another. The output names each failed test of each try, with its first error. When
- * more than {@link MAX_REPEATED_FILES} files fail, none is run again. None is run again after {@link MAX_REPEAT_MINUTES}, because a run that is
- * cut off reports nothing.
+ * more than {@link MAX_REPEATED_FILES} files fail, none is run again.
+ *
+ * `STINT_TEST_END` is a time in seconds since 1970, which `.ci/run` sets: a run that is cut off reports nothing. After it, no file of the second
+ * tier that runs alone is started, and no file is repeated. The output names the files that did not run. Their order depends on the
+ * commit, so that a slow machine does not leave out the same files each time.
  */
 import { relative } from "node:path"
 import process from "node:process"
 import type { Reporter, TestModule, TestSpecification } from "vitest/node"
 import { line, runChecks } from "./checks.ts"
-import { pairedTests } from "./paired-tests.ts"
+import { aloneTests, commitOf, orderOf, pairedTests } from "./long-tests.ts"
 import { root } from "./workspace.ts"
 
 const isLong = process.argv.includes("--long")
@@ -29,8 +32,10 @@ const maxTries = isCi ? 3 : 1
 /** The maximum number of a tier's files that run again. */
 const MAX_REPEATED_FILES = 4
 
-/** The time since the start of a tier after which no file runs again. */
-const MAX_REPEAT_MINUTES = 60
+/** The time after which no further file is started. Seconds since 1970. */
+const end = Number(process.env["STINT_TEST_END"] ?? Number.POSITIVE_INFINITY)
+
+const isOver = (): boolean => Date.now() / 1000 > end
 
 interface Counts {
   passed: number
@@ -41,6 +46,9 @@ interface Counts {
 /** The results of the checks, and errors outside of test files. */
 const outside: Counts = { passed: 0, failed: isLong ? 0 : await runChecks(), skipped: 0 }
 const modules = new Map<string, Counts>()
+
+/** The files of the second tier that no time was left for. */
+const notRun: Array<string> = []
 
 /** The files whose last run failed, and the tests of each with their first error. */
 const failures = new Map<string, ReadonlyArray<string>>()
@@ -91,43 +99,38 @@ try {
     }
   }
 
-  interface RunOptions {
-    readonly oneByOne: boolean
-    readonly exclude?: Array<string>
-    readonly sequencer?: typeof BaseSequencer
-  }
-
-  const run = async (files: Array<string>, options: RunOptions): Promise<void> => {
-    const vitest = await startVitest(files, {
+  const run = async (files: ReadonlyArray<string>, sequencer?: typeof BaseSequencer): Promise<void> => {
+    const vitest = await startVitest([...files], {
       root,
       watch: false,
       reporters: ["minimal", counter],
-      ...(options.oneByOne ? { maxWorkers: 1 } : {}),
-      ...(options.exclude === undefined ? {} : { exclude: options.exclude }),
-      ...(options.sequencer === undefined ? {} : { sequence: { sequencer: options.sequencer } }),
+      ...(sequencer === undefined ? {} : { sequence: { sequencer } }),
       ...(isLong ? { passWithNoTests: false } : {})
     })
     await vitest.close()
   }
   if (isLong) {
-    await run([...pairedTests], { oneByOne: false, sequencer: PairedSequencer })
-    await run([], { oneByOne: true, exclude: ["**/node_modules/**", ...pairedTests] })
+    await run(pairedTests, PairedSequencer)
+    for (const file of orderOf(aloneTests(), commitOf())) {
+      if (isOver()) notRun.push(file)
+      else await run([file])
+    }
   } else {
-    await run([], { oneByOne: false })
+    await run([])
   }
   for (let tries = 1; tries < maxTries; tries++) {
     const again = [...failures]
     if (again.length === 0 || again.length > MAX_REPEATED_FILES) break
-    if (performance.now() - start > MAX_REPEAT_MINUTES * 60_000) break
     for (const [file, tests] of again) {
       for (const test of tests) console.log(`Failed at try ${tries} of ${maxTries}: ${relative(root, file)} > ${test}`)
+      if (!isOver()) await run([relative(root, file)])
     }
-    await run(again.map(([file]) => file), { oneByOne: true })
   }
 } catch (error) {
   outside.failed += 1
   console.log("vitest could not run. Check vitest.config.ts, then run `pnpm install`.", error)
 }
+if (notRun.length > 0) console.log(`The time for tests was over before these files ran:\n${notRun.join("\n")}`)
 const all = [outside, ...modules.values()]
 const total = (kind: keyof Counts): number => all.reduce((sum, counts) => sum + counts[kind], 0)
 const failed = total("failed")

@@ -1,6 +1,11 @@
+/** The order in which the files of the long tier run. */
+import { execFileSync } from "node:child_process"
+import { hash } from "node:crypto"
+import { globSync } from "node:fs"
+import { root } from "./workspace.ts"
+
 /**
- * Files of the long tier that run two at a time. All others run alone: they measure durations in real processes, and another file would
- * slow them down.
+ * Files that run two at a time. All others run alone: they measure durations in real processes, and another file would slow them down.
  *
  * They start in this order: the longest ones first.
  *
@@ -51,3 +56,23 @@ export const pairedTests: ReadonlyArray<string> = [
   "packages/store-postgres/test/EndedNodes.long.test.ts",
   "packages/pipelines/test/WrongConnections.long.test.ts"
 ]
+
+/** The files that run alone, after the paired ones. */
+export const aloneTests = (): ReadonlyArray<string> =>
+  globSync(["{packages,apps}/*/test/**/*.long.test.ts", "scripts/test/**/*.long.test.ts"], { cwd: root })
+    .filter((file) => !pairedTests.includes(file))
+
+/** The commit of this working tree. Empty without git. */
+export const commitOf = (): string => {
+  try {
+    return execFileSync("git", ["rev-parse", "HEAD"], { cwd: root, encoding: "utf8" }).trim()
+  } catch {
+    return ""
+  }
+}
+
+/** The files in an order of their own for each seed. */
+export const orderOf = (files: ReadonlyArray<string>, seed: string): ReadonlyArray<string> =>
+  files.map((file) => ({ file, place: hash("sha256", `${seed} ${file}`) }))
+    .sort((one, other) => (one.place < other.place ? -1 : 1))
+    .map(({ file }) => file)
