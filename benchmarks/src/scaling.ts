@@ -2,12 +2,12 @@
  * Compares autoscalers in simulated time: cold starts, waits and worker time for five shapes of traffic. Takes a few seconds and uses only
  * the CPU. `--seed N` changes the arrivals.
  */
+import { optimum, type Scaler, simulate, type SimulationOptions } from "@stint/autoscaler/Simulation"
 import process from "node:process"
 import { parseArgs } from "node:util"
 import { formatFigure, tableOf } from "./Rounds.ts"
 import { traces } from "./scaling/ArrivalTraces.ts"
 import { formulas, knative, stint } from "./scaling/Scalers.ts"
-import { optimum, type Scaler, simulate, type SimulationOptions } from "./scaling/Simulation.ts"
 
 const { seed, max } =
   parseArgs({ options: { seed: { type: "string", default: "1" }, max: { type: "string", default: "50" } } }).values

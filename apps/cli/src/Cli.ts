@@ -35,6 +35,7 @@ import * as SchedulesCommand from "./commands/SchedulesCommand.ts"
 import * as SchemaCommand from "./commands/SchemaCommand.ts"
 import * as SecretsCommand from "./commands/SecretsCommand.ts"
 import * as ServeCommand from "./commands/ServeCommand.ts"
+import * as SimulateCommand from "./commands/SimulateCommand.ts"
 import * as StatusCommand from "./commands/StatusCommand.ts"
 import * as TopCommand from "./commands/TopCommand.ts"
 import * as TraceCommand from "./commands/TraceCommand.ts"
@@ -75,6 +76,7 @@ const client = [
   BuildCommand.command.pipe(Command.provide(PlatformClient.layer)),
   BuildsCommand.builds.pipe(Command.provide(PlatformClient.layer)),
   BenchCommand.bench.pipe(Command.provide(PlatformClient.layer)),
+  SimulateCommand.command.pipe(Command.provide(PlatformClient.layer)),
   DeployCommand.command.pipe(Command.provide(PlatformClient.layer)),
   ReleasesCommand.releases.pipe(Command.provide(PlatformClient.layer)),
   RollbackCommand.command.pipe(Command.provide(PlatformClient.layer)),

@@ -1,13 +1,8 @@
 /**
  * Synthetic arrivals for the scaling simulation. The same seed gives the same arrivals.
  */
+import type { Arrival } from "@stint/autoscaler/Simulation"
 import { SeededRandom } from "@stint/store-testing"
-
-/** A job: when it is submitted, and its run time. Milliseconds. */
-export interface Arrival {
-  readonly at: number
-  readonly duration: number
-}
 
 export interface ArrivalTrace {
   readonly name: string

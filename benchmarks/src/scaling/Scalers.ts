@@ -2,7 +2,7 @@
  * The compared scalers. Stint's is the production function; the others are models based on their documentation.
  */
 import { ScalingPolicy } from "@stint/autoscaler"
-import type { Scaler } from "./Simulation.ts"
+import type { Scaler } from "@stint/autoscaler/Simulation"
 
 /** The production function, unchanged. */
 export const stint: Scaler = ScalingPolicy.decide

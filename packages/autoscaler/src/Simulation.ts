@@ -11,11 +11,16 @@
  *   every event, and the time that the scaler requests ---> the scaler decides
  * ```
  *
- * The scaler sees the same observation as in production and makes the same decisions (ScalingPolicy.ts). Starts never fail, a worker stops at
+ * The scaler sees the same observation as in production, so ScalingPolicy.ts makes the same decisions. Starts never fail, a worker stops at
  * once when it is drained, and the worker that has been idle longest takes the next job.
  */
-import type { ScalingPolicy } from "@stint/autoscaler"
-import type { Arrival } from "./ArrivalTraces.ts"
+import type * as ScalingPolicy from "./ScalingPolicy.ts"
+
+/** A job: when it is submitted, and its run time. Milliseconds. */
+export interface Arrival {
+  readonly at: number
+  readonly duration: number
+}
 
 /** A scaler's decision. It starts and stops workers; `wakeAt` is the latest time at which it wants to decide again. */
 export type ScalerDecision = Pick<ScalingPolicy.Decision, "start" | "drain" | "wakeAt">
@@ -23,7 +28,9 @@ export type ScalerDecision = Pick<ScalingPolicy.Decision, "start" | "drain" | "w
 /** A scaler with its own state, for one run. */
 export type Scaler = (observation: ScalingPolicy.Observation) => ScalerDecision
 
+/** What is simulated. */
 export interface SimulationOptions {
+  /** In the order of their times. */
   readonly arrivals: ReadonlyArray<Arrival>
   readonly limits: ScalingPolicy.Observation["limits"]
   readonly scaler: ScalingPolicy.Observation["scaler"]
@@ -32,6 +39,7 @@ export interface SimulationOptions {
   readonly decide: Scaler
 }
 
+/** What happened. */
 export interface SimulationResult {
   /** The time that each job waited until a worker took it, in the order of arrival. Milliseconds. */
   readonly waits: ReadonlyArray<number>
@@ -55,7 +63,10 @@ interface SimulatedWorker {
 /** A limit, because a decision that changes nothing would otherwise be repeated forever at the same simulated time. */
 const MAX_DECISIONS_AT_ONCE = 1_000
 
-/** Runs until all jobs have ended and all workers above the minimum have stopped. */
+/**
+ * Runs until all jobs have ended and all workers above the minimum have stopped. Throws when the scaler breaks a rule: it exceeds the maximum, stops a
+ * busy worker, lets jobs wait forever, or decides again and again at one time.
+ */
 export const simulate = ({ arrivals, coldStart, decide, limits, scaler }: SimulationOptions): SimulationResult => {
   const workers = new Map<string, SimulatedWorker>()
   const waiting: Array<{ readonly arrival: Arrival; readonly index: number }> = []

@@ -1,9 +1,7 @@
-import { ScalingPolicy } from "@stint/autoscaler"
 import * as fc from "fast-check"
 import { describe, expect, it } from "vitest"
-import { type Arrival, traces } from "../src/scaling/ArrivalTraces.ts"
-import { formulas, knative } from "../src/scaling/Scalers.ts"
-import { optimum, type Scaler, simulate, type SimulationOptions } from "../src/scaling/Simulation.ts"
+import * as ScalingPolicy from "../src/ScalingPolicy.ts"
+import { type Arrival, optimum, type Scaler, simulate, type SimulationOptions } from "../src/Simulation.ts"
 
 const run = (arrivals: ReadonlyArray<Arrival>, more: Partial<SimulationOptions> = {}) =>
   simulate({
@@ -62,19 +60,17 @@ describe("the simulation", () => {
     expect(() => run(jobs, { decide: () => ({ start: 0, drain: [], wakeAt: null }) })).toThrow("1 jobs wait forever")
   })
 
-  it("assigns jobs to workers in the order of arrival, for every scaler", () => {
-    for (const make of [() => ScalingPolicy.decide, () => formulas, knative]) {
-      fc.assert(
-        fc.property(arrivalsOf, (short) => {
-          const arrivals = short.map(({ at, duration }) => ({ at: at * 500, duration: duration * 500 }))
-          const { waits } = run(arrivals, { decide: make() })
-          const takenAt = waits.map((wait, index) => (arrivals[index]?.at ?? 0) + wait)
-          expect(takenAt).toEqual(takenAt.toSorted((a, b) => a - b))
-          expect(waits.every((wait) => wait >= 0)).toBe(true)
-        }),
-        { numRuns: 50 }
-      )
-    }
+  it("assigns jobs to workers in the order of arrival", () => {
+    fc.assert(
+      fc.property(arrivalsOf, (short) => {
+        const arrivals = short.map(({ at, duration }) => ({ at: at * 500, duration: duration * 500 }))
+        const { waits } = run(arrivals)
+        const takenAt = waits.map((wait, index) => (arrivals[index]?.at ?? 0) + wait)
+        expect(takenAt).toEqual(takenAt.toSorted((a, b) => a - b))
+        expect(waits.every((wait) => wait >= 0)).toBe(true)
+      }),
+      { numRuns: 50 }
+    )
   })
 })
 
@@ -86,16 +82,5 @@ describe("the optimum", () => {
       }),
       { numRuns: 200 }
     )
-  })
-})
-
-describe("the traces", () => {
-  it("are identical for the same seed, in order, and not empty", () => {
-    expect(traces(7)).toEqual(traces(7))
-    expect(traces(7)).not.toEqual(traces(8))
-    for (const { arrivals } of traces(7)) {
-      expect(arrivals.length).toBeGreaterThan(500)
-      expect(arrivals).toEqual(arrivals.toSorted((a, b) => a.at - b.at))
-    }
   })
 })
