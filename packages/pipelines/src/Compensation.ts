@@ -20,7 +20,7 @@ import {
   runJob,
   waitBefore
 } from "./PipelineNodes.ts"
-import { attempt, call } from "./StepCall.ts"
+import { attempt, call, timed } from "./StepCall.ts"
 
 /** The retries of a compensation. More than one, because a run that cannot be compensated needs an operator. */
 const UNDO_RETRY: Retry = { times: 3 }
@@ -128,6 +128,7 @@ const undoOne = (activation: Activation, { codec, output, path, undo }: Done): E
     const at = `${path}~undo`
     if (activation.at(at, "undo") !== undefined) return
     const value = yield* decodeOutput(codec, at, output)
+    let took: number | undefined
     if (undo._tag === "Job") {
       yield* runJob(activation, undo.target, at, value, { retry: UNDO_RETRY, timeout: undefined, again: true })
     } else {
@@ -136,21 +137,22 @@ const undoOne = (activation: Activation, { codec, output, path, undo }: Done): E
       const last = Math.max(number, UNDO_RETRY.times + 1)
       while (true) {
         if (number > 1) yield* waitBefore(activation, at, UNDO_RETRY, number)
-        const failure = yield* Effect.match(
+        const { ms, result: failure } = yield* timed(Effect.match(
           attempt(
             { run: activation.run, path: at, attempt: number, timeout: undefined },
             // A compensation has no results of other nodes: its context is the second argument.
             (context) => call((given) => undo.run(given, context), value, {})(context)
           ),
           { onFailure: ({ message }) => message, onSuccess: () => undefined }
-        )
+        ))
+        took = ms
         if (failure === undefined) break
         if (number >= last) return yield* Effect.fail<NodeFailed>({ _tag: "NodeFailed", path: at, message: failure })
-        yield* activation.record({ path: `${at}~${number}`, kind: "failed", body: { error: failure } })
+        yield* activation.record({ path: `${at}~${number}`, kind: "failed", body: { error: failure }, ms })
         number++
       }
     }
-    yield* activation.record({ path: at, kind: "undo" })
+    yield* activation.record({ path: at, kind: "undo", ...(took === undefined ? {} : { ms: took }) })
   })
 
 /** Undoes everything. Returns a message about what is not undone, or undefined. */

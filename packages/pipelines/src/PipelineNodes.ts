@@ -21,7 +21,7 @@ import type {
   Target,
   WaitNode
 } from "./Definition.ts"
-import { attempt, call } from "./StepCall.ts"
+import { attempt, call, timed } from "./StepCall.ts"
 import { runStream } from "./StreamRun.ts"
 
 const failed = (path: string, message: string): Effect.Effect<never, NodeFailed> =>
@@ -106,15 +106,15 @@ const runStep = (
     while (activation.at(`${path}~${number}`, "failed") !== undefined) number++
     while (true) {
       if (number > 1) yield* waitBefore(activation, path, retry, number)
-      const result = yield* Effect.match(
+      const { ms, result } = yield* timed(Effect.match(
         attempt(
           { run: activation.run, path, attempt: number, timeout: node.timeout },
           (context) => Effect.flatMap(use(context), (value) => encodeOutput(node.output, value))
         ),
         { onFailure: (failure) => ({ failure }), onSuccess: (output) => ({ output }) }
-      )
+      ))
       if ("output" in result) {
-        const record = { path, kind: "step" as const, ...(result.output === undefined ? {} : { body: result.output }) }
+        const record = { path, kind: "step" as const, ms, ...(result.output === undefined ? {} : { body: result.output }) }
         // The end of the run contains the output too.
         if (isLast && !isLarge(record)) {
           activation.recordLast(record)
@@ -127,10 +127,10 @@ const runStep = (
       }
       const { message } = result.failure
       if (number > retry.times) {
-        yield* activation.record({ path, kind: "failed", body: { error: message, attempts: number } })
+        yield* activation.record({ path, kind: "failed", body: { error: message, attempts: number }, ms })
         return yield* failed(path, message)
       }
-      yield* activation.record({ path: `${path}~${number}`, kind: "failed", body: { error: message } })
+      yield* activation.record({ path: `${path}~${number}`, kind: "failed", body: { error: message }, ms })
       number++
     }
   })

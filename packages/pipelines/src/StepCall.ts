@@ -4,6 +4,7 @@
 import { withSpan } from "@stint/worker/Spans"
 import { messageOf, traceback } from "@stint/worker/ThrownValue"
 import * as Cause from "effect/Cause"
+import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Predicate from "effect/Predicate"
@@ -31,6 +32,17 @@ const settle = (value: unknown): Effect.Effect<unknown, unknown, unknown> =>
       )
     })
     : Effect.succeed(value)
+
+/** Also returns how long the effect ran, in whole milliseconds. */
+export const timed = <A, E, R>(
+  effect: Effect.Effect<A, E, R>
+): Effect.Effect<{ readonly result: A; readonly ms: number }, E, R> =>
+  Effect.flatMap(
+    Clock.currentTimeNanos,
+    (began) =>
+      Effect.flatMap(effect, (result) =>
+        Effect.map(Clock.currentTimeNanos, (ended) => ({ result, ms: Math.max(0, Math.round(Number(ended - began) / 1e6)) })))
+  )
 
 /** What identifies an attempt. */
 export interface AttemptOf {

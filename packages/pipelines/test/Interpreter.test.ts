@@ -32,6 +32,42 @@ describe("steps", () => {
       expect(paths(result.entries)).toEqual(["step a", "step b", "step c"])
     }))
 
+  it.effect("record how long each attempt ran", () =>
+    Effect.gen(function*() {
+      const records: Array<readonly [string, number | undefined]> = []
+      // Sets the clock while an attempt runs.
+      const takes = TestClock.adjust
+      let tries = 0
+      const pipeline = Pipeline.make("p", { input: Schema.Number })
+        .step("quick", (n) => n)
+        .step("slow", () =>
+          ++tries === 1
+            ? Effect.andThen(takes("2 seconds"), Effect.fail("not yet"))
+            : Effect.as(takes("3 seconds"), 1), {
+          retry: { times: 1, delay: 0 },
+          undo: () => takes("5 seconds")
+        })
+        .step("fails", () => Effect.andThen(takes("250 millis"), Effect.fail("no")))
+        .end(Schema.Number)
+      const run = yield* PipelineTest.start(pipeline, 1, {
+        crash: ({ ms, path }, when) => {
+          if (when === "before") {
+            records.push([path, ms])
+          }
+          return false
+        }
+      })
+      expect((yield* run.result).status).toBe("FAILED")
+      expect(records).toEqual([
+        ["quick", 0],
+        ["slow~1", 2_000],
+        ["slow~2~0", undefined],
+        ["slow", 3_000],
+        ["fails", 250],
+        ["slow~undo", 5_000]
+      ])
+    }))
+
   it.effect("use services of the test's layers", () => {
     class Greeting extends Context.Service<Greeting, string>()("test/Greeting") {}
     const pipeline = Pipeline.make("p", { input: Schema.String })

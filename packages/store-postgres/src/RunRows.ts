@@ -47,7 +47,8 @@ export const ENTRY = {
   until: "bigint",
   open: "boolean",
   news: "int",
-  body: "text"
+  body: "text",
+  ms: "bigint"
 } as const
 
 /** The columns of `run_children`, and their types. */
@@ -84,7 +85,8 @@ const decodeEntry = Schema.decodeUnknownSync(Schema.Tuple([
   Schema.NullOr(Schema.Int),
   Schema.Boolean,
   Schema.Literals([0, 1, 2]),
-  Schema.NullOr(JsonText)
+  Schema.NullOr(JsonText),
+  Schema.NullOr(Schema.Int)
 ]))
 
 const decodeChild = Schema.decodeUnknownSync(Schema.Tuple([JobId, EndpointId, JobId, Schema.String, JobId]))
@@ -109,12 +111,15 @@ export const runValues = (
 
 /** Decodes the columns of {@link ENTRY}. */
 export const toEntry = (row: Row): { readonly run: JobId; readonly entry: RunEntry } => {
-  const [run, path, kind, n, at, until, isOpen, news, body] = decodeEntry(row)
-  return { run, entry: { path, kind, n, at, body, until, isOpen, news } }
+  const [run, path, kind, n, at, until, isOpen, news, body, ms] = decodeEntry(row)
+  return { run, entry: { path, kind, n, at, body, ms, until, isOpen, news } }
 }
 
 /** The values of an entry, in the order of {@link ENTRY}. */
-export const entryValues = (run: JobId, { at, body, isOpen, kind, n, news, path, until }: RunEntry): ReadonlyArray<unknown> => [
+export const entryValues = (
+  run: JobId,
+  { at, body, isOpen, kind, ms, n, news, path, until }: RunEntry
+): ReadonlyArray<unknown> => [
   run,
   path,
   kind,
@@ -123,7 +128,8 @@ export const entryValues = (run: JobId, { at, body, isOpen, kind, n, news, path,
   until,
   isOpen,
   news,
-  body
+  body,
+  ms
 ]
 
 /** Decodes the columns of {@link CHILD}. */

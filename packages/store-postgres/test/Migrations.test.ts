@@ -14,7 +14,8 @@ const RELEASED = [
   "4ca8476308139dcf",
   "2c269f65302b7956",
   "9f3805dfbfe57326",
-  "587d1f9b177a8d81"
+  "587d1f9b177a8d81",
+  "fdcefcf83c8c3ea5"
 ]
 
 describe("migrations", () => {

@@ -441,6 +441,9 @@ CREATE TABLE definitions (
 ) STRICT;
 `
 
+/** How long the steps of pipelines ran, in milliseconds. Null in entries of earlier versions. */
+const stepTimes = `ALTER TABLE run_entries ADD COLUMN ms INTEGER`
+
 /** The steps, in order. Only append: `test/Migrations.test.ts` pins each released step by its hash. */
 export const steps: ReadonlyArray<string> = [
   v1,
@@ -468,7 +471,8 @@ export const steps: ReadonlyArray<string> = [
   bulk,
   usageHours,
   errorGroups,
-  handlerSchemas
+  handlerSchemas,
+  stepTimes
 ]
 
 /** The table version of this program. */

@@ -147,7 +147,8 @@ const HASHES = [
   "0610a44dfec894e1",
   "52dc5f376088b853",
   "e75aad42b1215269",
-  "4386b53327985dca"
+  "4386b53327985dca",
+  "532f5f474cb6a568"
 ]
 
 const schemas = new URL("fixtures/schemas/", import.meta.url)

@@ -37,12 +37,20 @@ const noteOf = ({ endpoint, error, event, job, output, state, until }: RunStep):
   ].join(", ")
 }
 
+/** How long an ended step took. Steps of workers that report no times have only an end. */
+const tookText = ({ endedAt, startedAt }: RunStep): string =>
+  endedAt === undefined
+    ? "-"
+    : startedAt === undefined
+    ? `ended ${timeText(endedAt)}`
+    : `${((endedAt - startedAt) / 1_000).toFixed(2)} s`
+
 const rowOf = (step: RunStep): ReadonlyArray<string> => [
   step.path,
   step.kind,
   step.state,
   step.startedAt === undefined ? "-" : timeText(step.startedAt),
-  step.endedAt === undefined ? "-" : timeText(step.endedAt),
+  tookText(step),
   noteOf(step)
 ]
 
@@ -55,7 +63,7 @@ const stepsText = ({ definition, held, next, phase, run, status, steps }: RunSte
     "",
     steps.length === 0
       ? "No steps."
-      : Output.table([["PATH", "KIND", "STATE", "STARTED", "ENDED", ""], ...steps.map(rowOf)]),
+      : Output.table([["PATH", "KIND", "STATE", "STARTED", "TOOK", ""], ...steps.map(rowOf)]),
     ...(next === undefined ? [] : ["", `More: repeat the command with --after ${next}`])
   ].join("\n")
 

@@ -52,7 +52,10 @@ export const RunStep = Schema.Struct({
   path: Schema.String,
   kind: Schema.Literals(["step", "run", "sleep", "waitFor", "choice", "undo"]),
   state: Schema.Literals(["open", "completed", "failed", "timed-out", "cancelled", "undone"]),
-  /** When the job, the sleep or the wait was recorded, in milliseconds since 1970. Absent for steps, which are recorded when they end. */
+  /**
+   * When the job, the sleep or the wait was recorded, in milliseconds since 1970. Steps are recorded when they end: `endedAt` without the time that
+   * the worker reports for the attempt. Absent for choices, and for steps of workers that report no times.
+   */
   startedAt: Schema.optionalKey(Schema.Int),
   endedAt: Schema.optionalKey(Schema.Int),
   /** The job of a `run`, and its endpoint. The job's status contains the output. */

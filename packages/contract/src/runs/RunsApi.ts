@@ -83,7 +83,14 @@ export class RunsApi extends HttpApiGroup.make("runs")
           phase: "doing",
           definition: HASH,
           steps: [
-            { path: "list", kind: "step", state: "completed", endedAt: 1_790_000_000_000, output: ["a.png"] },
+            {
+              path: "list",
+              kind: "step",
+              state: "completed",
+              startedAt: 1_789_999_999_200,
+              endedAt: 1_790_000_000_000,
+              output: ["a.png"]
+            },
             {
               path: "thumbnail[0]",
               kind: "run",

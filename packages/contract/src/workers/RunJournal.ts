@@ -113,7 +113,9 @@ export const JournalRecord = Schema.Struct({
   path: RunPath,
   kind: RecordKind,
   /** Absent: null. */
-  body: Schema.optionalKey(Schema.Unknown)
+  body: Schema.optionalKey(Schema.Unknown),
+  /** `step`, `failed` and `undo`: how long the recorded attempt ran, in milliseconds. */
+  ms: Schema.optionalKey(millis)
 })
 export type JournalRecord = typeof JournalRecord.Type
 

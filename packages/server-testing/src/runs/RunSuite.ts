@@ -81,8 +81,8 @@ export const runCallers = (it: ServerIt): void => {
       yield* start()
       yield* journal({
         records: [
-          { path: "write", kind: "step", body: { text: "grüße" } },
-          { path: "charge~1", kind: "failed", body: { error: "card declined" } },
+          { path: "write", kind: "step", body: { text: "grüße" }, ms: 800 },
+          { path: "charge~1", kind: "failed", body: { error: "card declined" }, ms: 30 },
           { path: "stamp", kind: "spawn", body: { endpoint: children.id, input: {} } },
           { path: "lost", kind: "spawn", body: { endpoint: "no-such-endpoint", input: {} } },
           WAIT
@@ -99,12 +99,19 @@ export const runCallers = (it: ServerIt): void => {
         { path: "lost", kind: "run", state: "failed", error: expect.stringContaining("no-such-endpoint") },
         { path: "approve", kind: "waitFor", state: "open", event: { name: "approved", key: "7" }, until: expect.any(Number) }
       ])
+      // A step that is a function is recorded when it ends.
+      expect(all.steps.map(({ endedAt, startedAt }) =>
+        endedAt === undefined || startedAt === undefined ? undefined : endedAt - startedAt
+      ))
+        .toEqual([800, 30, undefined, undefined, undefined])
       const first = yield* stepsOf(pipeline, id, "?limit=2")
       expect(first).toEqual({ ...all, steps: all.steps.slice(0, 2), next: 2 })
       expect(yield* stepsOf(pipeline, id, "?after=2&limit=3")).toEqual({ ...all, steps: all.steps.slice(2) })
       yield* Effect.flatMap(pipeline.call(pipeline.path(`steps/${id}?limit=0`)), expectProblem(400))
       yield* pipeline.cancel(id)
-      expect((yield* stepsOf(pipeline, id)).steps.map(({ state }) => state)).not.toContain("open")
+      expect((yield* stepsOf(pipeline, id)).steps.map(({ state }) =>
+        state
+      )).not.toContain("open")
     }))
 
   it.effect("steps: distinguishes an unknown run from a job that is not a run", () =>

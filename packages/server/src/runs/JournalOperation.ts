@@ -76,7 +76,7 @@ const make = Effect.gen(function*() {
   const remedy = remedyFor("Upload large outputs to an object store and record their URLs.", "STINT_LIMIT_RESULT", true, limits)
 
   const toRecord = Effect.fnUntraced(function*(
-    { body, kind, path }: JournalRecord,
+    { body, kind, ms, path }: JournalRecord,
     mask: (text: string) => string,
     cut: Cut
   ): Effect.fn.Return<RunRecordRequest, InvalidRequest> {
@@ -93,10 +93,10 @@ const make = Effect.gen(function*() {
         return { kind, path, ...(yield* Effect.flatMap(read(kind), decodeWait)) }
       case "failed": {
         const { error, ...rest } = yield* Effect.flatMap(read(kind), decodeFailed)
-        return { kind, path, body: toJsonText({ error: mask(error), ...rest }) }
+        return { kind, path, body: toJsonText({ error: mask(error), ...rest }), ms }
       }
       default:
-        return { kind, path, body: textOf(body) }
+        return { kind, path, body: textOf(body), ms }
     }
   })
 

@@ -61,7 +61,8 @@ export const openStep = (open: OpenPath): RunStep => ({
 
 /** How an entry changes the step of its path. */
 const changes = (entry: RunEntry, endpoint: Pick<Endpoint, "errorTraceback">): Partial<StepText> => {
-  const { at, body, kind } = entry
+  const { at, body, kind, ms } = entry
+  const began = ms === null ? {} : { startedAt: at - ms }
   switch (kind) {
     case "spawn":
     case "sleep":
@@ -70,14 +71,15 @@ const changes = (entry: RunEntry, endpoint: Pick<Endpoint, "errorTraceback">): P
     case "step":
     case "event":
     case "choice":
-      return { state: "completed", endedAt: at, output: body ?? undefined }
+      return { state: "completed", ...began, endedAt: at, output: body ?? undefined }
     case "undo":
-      return { state: "undone", endedAt: at, output: body ?? undefined }
+      return { state: "undone", ...began, endedAt: at, output: body ?? undefined }
     case "failed":
     case "end": {
       const error = memberOf(entry, "error")
       return {
         state: kind === "failed" ? "failed" : ENDS[memberOf(entry, "status") ?? "COMPLETED"] ?? "failed",
+        ...began,
         endedAt: at,
         ...(error === undefined ? {} : { error: errorForCaller(error, endpoint) })
       }

@@ -131,6 +131,24 @@ export const runStoreSuite = <E>(name: string, store: Layer.Layer<RunStores, E>,
         assert.deepStrictEqual(all.map(({ n }) => n), [1, 2, 3, 4])
       }))
 
+    rule("keeps how long attempts ran, where the worker reports it", () =>
+      Effect.gen(function*() {
+        const { runs, started, write } = yield* make
+        const job = yield* started({ undo: true })
+        const failure = { kind: "failed" as const, path: "post~1", body: toJsonText({ error: "no stamp" }), ms: 7_200_000 }
+        const timed = (path: string, ms: number) => ({ kind: "step" as const, path, body: toJsonText(path), ms })
+        yield* write(job, { records: [timed("write", 250), failure, timed("post", 0), step("stamp")] })
+        yield* write(job, { records: [{ kind: "undo", path: "write~undo", body: null, ms: 31 }, timed("write", 9)] })
+        const all = yield* runs.entries(ENDPOINT, job.id, 0, 100)
+        assert.deepStrictEqual(all.map(({ ms, path }) => [path, ms]), [
+          ["write", 250],
+          ["post~1", 7_200_000],
+          ["post", 0],
+          ["stamp", null],
+          ["write~undo", 31]
+        ])
+      }))
+
     rule(
       "keeps the progress of a run that has lost a worker when its next worker records an entry",
       () =>

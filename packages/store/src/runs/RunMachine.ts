@@ -34,6 +34,8 @@ export interface RunEntry {
   readonly n: number
   readonly at: number
   readonly body: JsonText | null
+  /** How long the recorded attempt ran, in milliseconds; null: unknown, or the entry records no attempt. */
+  readonly ms: number | null
   /** The latest time at which the platform settles the path; null: only when its child ends or its event arrives. */
   readonly until: number | null
   /** Whether the platform still has to settle the path. */
@@ -84,7 +86,7 @@ export const winningKinds = (kind: EntryKind): { readonly kinds: ReadonlyArray<E
 /** Numbers a new entry. */
 export const appended = (
   run: RunRecord,
-  entry: Pick<RunEntry, "path" | "kind" | "body"> & Partial<Pick<RunEntry, "until" | "isOpen" | "news">>,
+  entry: Pick<RunEntry, "path" | "kind" | "body"> & Partial<Pick<RunEntry, "ms" | "until" | "isOpen" | "news">>,
   at: number
 ): { readonly run: RunRecord; readonly entry: RunEntry } => {
   const n = run.last + 1
@@ -96,6 +98,7 @@ export const appended = (
       n,
       at,
       body: entry.body,
+      ms: entry.ms ?? null,
       until: entry.until ?? null,
       isOpen: entry.isOpen ?? false,
       news: entry.news ?? 0

@@ -20,7 +20,13 @@ import type { RunEntry, RunRecord } from "./RunMachine.ts"
 
 /** An entry that a worker records. */
 export type NewEntry =
-  | { readonly kind: "step" | "failed" | "choice" | "undo"; readonly path: string; readonly body: JsonText | null }
+  | {
+    readonly kind: "step" | "failed" | "choice" | "undo"
+    readonly path: string
+    readonly body: JsonText | null
+    /** How long the recorded attempt ran, in milliseconds. Default: unknown. */
+    readonly ms?: number | undefined
+  }
   /** `child`: the job that starts, or why there is none. */
   | {
     readonly kind: "spawn"

@@ -181,7 +181,8 @@ export const TABLES: ReadonlyArray<StoredTable> = [
     until: integer,
     open: boolean,
     news: integer,
-    body: text
+    body: text,
+    ms: integer
   }),
   table("run_children", 1, { job: text, endpoint: text, run: text, path: text, root: text }),
   table("run_waits", 6, { run: text, path: text, endpoint: text, at: integer, name: text, key: text }),
