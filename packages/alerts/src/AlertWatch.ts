@@ -129,7 +129,7 @@ const make = Effect.fnUntraced(
       const now = yield* Clock.currentTimeMillis
       const all = yield* endpoints.list
       const listed = new Set<string>(all.map(({ id }) => id))
-      const built = yield* Effect.forEach(all, ({ id }) => observe(id, now))
+      const built = yield* Effect.forEach(all, ({ id }) => observe(id, now), { concurrency: "unbounded" })
       const observed = [...built, ...(yield* unbuilt(listed, now))]
       const watched = new Set(observed.map(({ id }) => id))
       counts.retain(watched)

@@ -165,7 +165,8 @@ const make = Effect.gen(function*() {
     // The counts of a sample that fails are in the next one.
     const taken = yield* Effect.forEach(
       all,
-      (endpoint) => Effect.map(sampleOf(endpoint, now, starts), (found) => ({ id: endpoint.id, ...found }))
+      (endpoint) => Effect.map(sampleOf(endpoint, now, starts), (found) => ({ id: endpoint.id, ...found })),
+      { concurrency: "unbounded" }
     )
     known = new Map(taken.map(({ id, known }) => [id, known]))
     for (const id of sampled.keys()) if (!known.has(id)) sampled.delete(id)

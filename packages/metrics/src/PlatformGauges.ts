@@ -76,9 +76,9 @@ const make = Effect.gen(function*() {
   const delays = yield* EventLoopDelay.make([50, 99, 100])
 
   const addEndpoint = Effect.fnUntraced(function*(scrape: Scrape, labels: EndpointLabels, { id, workers: limits }: Endpoint) {
+    const label = { endpoint: labels.of(id) }
     const depth = yield* jobs.depth(id)
     const statuses = yield* registry.list(id)
-    const label = { endpoint: labels.of(id) }
     const age = depth.oldestQueuedAt === null ? 0 : (clock.currentTimeMillisUnsafe() - depth.oldestQueuedAt) / 1_000
     scrape.add(Metric.withAttributes(waiting, label), depth.waiting)
     scrape.add(Metric.withAttributes(delayed, label), depth.delayed)
@@ -94,7 +94,10 @@ const make = Effect.gen(function*() {
   const take = Effect.gen(function*() {
     const scrape = new Scrape()
     const labels = new EndpointLabels()
-    for (const endpoint of yield* endpoints.list) yield* addEndpoint(scrape, labels, endpoint)
+    yield* Effect.forEach(yield* endpoints.list, (endpoint) => addEndpoint(scrape, labels, endpoint), {
+      concurrency: "unbounded",
+      discard: true
+    })
     addProcess(scrape, yield* delays.read)
     return scrape.context
   })

@@ -14,7 +14,7 @@ import * as OutageLog from "@stint/store/OutageLog"
 import { ReleaseStore } from "@stint/store/ReleaseStore"
 import type { StoreError } from "@stint/store/StoreError"
 import * as Context from "effect/Context"
-import type * as Duration from "effect/Duration"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schedule from "effect/Schedule"
@@ -28,6 +28,9 @@ import { endpointLock, lockNumber } from "./Transaction.ts"
 
 /** The longest time until a change to an endpoint reaches the other nodes. */
 const REFRESH: Duration.Input = "1 second"
+
+/** An endpoint list that was read within this share of the time is not read again. */
+const RECENT_SHARE = 0.9
 
 /** How long to wait before an unknown id is looked up again, so that requests for unknown endpoints do not load the database. */
 const UNKNOWN_MILLIS = 500
@@ -54,6 +57,12 @@ const BUSY =
 const make = Effect.gen(function*() {
   const db = yield* PostgresDatabase
   const endpoints = new Map<string, Endpoint>()
+  /** The list that was read last, and each endpoint by the text of its row. */
+  let last: { readonly list: ReadonlyArray<Endpoint>; readonly byText: ReadonlyMap<unknown, Endpoint>; readonly at: number } = {
+    list: [],
+    byText: new Map(),
+    at: -Infinity
+  }
   const unknown = new Map<string, number>()
   /** Incremented with each change by this node: a read that began before must not overwrite it. */
   let changes = 0
@@ -64,16 +73,29 @@ const make = Effect.gen(function*() {
     unknown.delete(endpoint.id)
   }
 
-  const refresh = Effect.suspend(() => {
+  /** Reads all endpoints. Returns the objects of the last read where nothing has changed, and the same array if all of them are the same. */
+  const list = Effect.suspend(() => {
     const before = changes
-    return Effect.map(db.read("read endpoints", (query) => query(`SELECT body FROM stint.endpoints`)), (rows) => {
-      if (changes !== before) return
-      const read = rows.map((row) => decodeRow(row)[0])
-      endpoints.clear()
-      for (const endpoint of read) endpoints.set(endpoint.id, endpoint)
+    const at = performance.now()
+    return Effect.map(db.read("list endpoints", (query) => query(`SELECT body FROM stint.endpoints ORDER BY id`)), (rows) => {
+      const { byText, list } = last
+      const all = rows.map((row) => byText.get(row[0]) ?? decodeRow(row)[0])
+      const isSame = all.length === list.length && all.every((endpoint, index) => endpoint === list[index])
+      last = isSame
+        ? { list, byText, at }
+        : { list: all, byText: new Map(all.map((endpoint, index) => [rows[index]?.[0], endpoint])), at }
+      if (changes === before) {
+        endpoints.clear()
+        for (const endpoint of all) endpoints.set(endpoint.id, endpoint)
+      }
+      return last.list
     })
   })
-  yield* refresh
+  // The autoscaler lists the endpoints as often.
+  const refresh = Effect.suspend(() =>
+    performance.now() - last.at < Duration.toMillis(REFRESH) * RECENT_SHARE ? Effect.void : Effect.asVoid(list)
+  )
+  yield* list
   const outage = OutageLog.make({
     onFailure: (problem) =>
       Effect.logWarning(
@@ -112,10 +134,7 @@ const make = Effect.gen(function*() {
           return endpoint
         })
       }),
-    list: Effect.map(
-      db.read("list endpoints", (query) => query(`SELECT body FROM stint.endpoints ORDER BY id`)),
-      (rows) => rows.map((row) => decodeRow(row)[0])
-    ),
+    list,
     create: (endpoint) =>
       db.write("create endpoint", async (query) => {
         await lock(query, endpoint.id)

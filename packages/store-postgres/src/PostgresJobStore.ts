@@ -33,6 +33,7 @@ import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import { KEY_USAGE } from "./ConcurrencySlots.ts"
 import { constraintOf, type Query } from "./Connection.ts"
+import * as EndpointDepths from "./EndpointDepths.ts"
 import { fromAllStateTables, REPORT, type StateRow, toReport, toStateRow, TRACE } from "./JobColumns.ts"
 import { chunkAttempt, type Entry, isFamily } from "./JobEntry.ts"
 import { listJobs } from "./JobLists.ts"
@@ -43,13 +44,11 @@ import { lockNext, putStep } from "./PostgresBulkStore.ts"
 import { PostgresDatabase } from "./PostgresDatabase.ts"
 import * as PostgresErrorGroups from "./PostgresErrorGroups.ts"
 import * as ScheduleWork from "./ScheduleWork.ts"
-import * as TallyRows from "./TallyRows.ts"
 import { timed } from "./TimerQueries.ts"
 import type { Transaction, WorkerOf } from "./Transaction.ts"
 
 const decodeChunk = Schema.decodeUnknownSync(Schema.Tuple([JsonText]))
 const decodeNumber = Schema.decodeUnknownSync(Schema.Int)
-const decodeOldest = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int, Schema.Int]))
 const decodeUsage = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int, Schema.Int, Schema.Int]))
 const decodeId = Schema.decodeUnknownSync(Schema.String)
 
@@ -82,29 +81,6 @@ const readChunks = async (
     if (rows.length < step) break
   }
   return some
-}
-
-/**
- * The smallest `queued_at` of the ready jobs without low priority. A job is never queued before it was created, so the scan in order of creation ends
- * early. Only jobs that returned to the queue make it longer.
- */
-const OLDEST_STEP = 100
-
-const oldestQueuedAt = async (query: Query, endpoint: EndpointId): Promise<number | null> => {
-  let oldest: number | null = null
-  for (let offset = 0;; offset += OLDEST_STEP) {
-    const rows = await query(
-      `SELECT queued_at, created_at FROM stint.ready WHERE endpoint = $1 AND NOT low_priority
-       ORDER BY created_at, seq LIMIT ${OLDEST_STEP} OFFSET $2`,
-      [endpoint, offset]
-    )
-    for (const row of rows) {
-      const [queuedAt, createdAt] = decodeOldest(row)
-      if (oldest !== null && createdAt >= oldest) return oldest
-      oldest = Math.min(oldest ?? queuedAt, queuedAt)
-    }
-    if (rows.length < OLDEST_STEP) return oldest
-  }
 }
 
 /**
@@ -368,11 +344,7 @@ const make = Effect.gen(function*() {
         const [running, ready, held] = decodeUsage(row)
         return { running, ready, held }
       }),
-    depth: (endpoint) =>
-      db.read("depth", async (query) => {
-        const depth = TallyRows.depthOf(await TallyRows.read(query, "endpoint", endpoint))
-        return { ...depth, oldestQueuedAt: depth.waiting > depth.waitingLow ? await oldestQueuedAt(query, endpoint) : null }
-      })
+    depth: EndpointDepths.make(db)
   })
 
   return Context.make(JobStore, jobs).pipe(

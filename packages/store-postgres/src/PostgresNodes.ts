@@ -2,11 +2,11 @@
  * The nodes of a database: who is alive, and hints between them.
  *
  * ```
- *   every second    write the heartbeat, read the live nodes            one round trip, on a connection of its own
- *   publish         NOTIFY, at most once in 5 ms, with all hints since
+ *   every second    write the heartbeat, read the live nodes            one statement, on a connection of its own
+ *   publish         NOTIFY, at once, but only once in 5 ms, with all hints since
  *   notification    wake the waiters of the named keys
  *   every 10 min    the oldest node removes the rows of ended nodes     EndedNodes.ts
- *   new connection, node gone or added, every 15 s                      wake all waiters: hints may have been lost
+ *   new connection, node gone or added, every minute                    wake all waiters: hints may have been lost
  * ```
  *
  * A node is alive while its heartbeat is younger than {@link DEAD_AFTER}: after kill -9, the others take over its duties within 4 s. Each
@@ -42,12 +42,12 @@ const HEARTBEAT = "1 second"
 const FOLD_EVERY = "10 minutes"
 
 /** How many heartbeats pass until all waiters read again, in case a hint was lost. */
-const BEATS_UNTIL_LOOK = 15
+const BEATS_UNTIL_LOOK = 60
 
 /** A heartbeat without a response for this time fails, and its connection is closed. Milliseconds. */
 const DEADLINE_MILLIS = 2_500
 
-/** How long hints are gathered. Milliseconds. */
+/** How long hints are gathered after others were sent. The first ones are sent at once. Milliseconds. */
 const GATHER_MILLIS = 5
 
 /** PostgreSQL limits the payload of a notification to 8,000 bytes. Hints are ASCII except for the names of workers. */
@@ -68,19 +68,23 @@ const Payload = Schema.fromJsonString(Schema.Struct({
   hints: Schema.optionalKey(Schema.Array(Schema.Tuple([Schema.String, Schema.String, Schema.Int])))
 }))
 const decodePayload = Schema.decodeUnknownOption(Payload)
-const decodeClock = Schema.decodeUnknownSync(Schema.Tuple([Schema.Finite]))
-const decodeNode = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int, Schema.NullOr(Schema.String), Schema.Boolean]))
+const decodeBeat = Schema.decodeUnknownSync(Schema.NonEmptyArray(Schema.Union([
+  Schema.Tuple([Schema.Finite, Schema.Int, Schema.NullOr(Schema.String), Schema.Boolean]),
+  // There is no other node.
+  Schema.Tuple([Schema.Finite, Schema.Null, Schema.Null, Schema.Null])
+])))
 
 type Hint = readonly [topic: string, key: string, count: number]
 
-const BEAT =
-  `INSERT INTO stint.nodes (no, started_at, seen_at, report, leaving, version, clock) VALUES ($1, now(), now(), $2, $3, $4, $5)
-  ON CONFLICT (no) DO UPDATE SET seen_at = now(), report = excluded.report, leaving = excluded.leaving, version = excluded.version,
-    clock = excluded.clock
-  RETURNING (extract(epoch FROM clock_timestamp()) * 1000)::float8`
-
-const OTHERS =
-  `SELECT no, report, leaving FROM stint.nodes WHERE no <> $1 AND seen_at > now() - interval '${DEAD_AFTER}' ORDER BY no`
+/** Writes the heartbeat. Returns the time of the database in each row, and the other live nodes. */
+const BEAT = `WITH beat AS (
+    INSERT INTO stint.nodes (no, started_at, seen_at, report, leaving, version, clock) VALUES ($1, now(), now(), $2, $3, $4, $5)
+    ON CONFLICT (no) DO UPDATE SET seen_at = now(), report = excluded.report, leaving = excluded.leaving, version = excluded.version,
+      clock = excluded.clock
+    RETURNING (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS time
+  )
+  SELECT beat.time, other.no, other.report, other.leaving FROM beat
+  LEFT JOIN stint.nodes other ON other.no <> $1 AND other.seen_at > now() - interval '${DEAD_AFTER}' ORDER BY other.no`
 
 /** The payloads for some hints, each within the limit. */
 const payloadsOf = (node: number, hints: ReadonlyArray<Hint>): ReadonlyArray<string> => {
@@ -134,6 +138,8 @@ const make = Effect.gen(function*() {
   let beats = 0
   let pending = new Map<string, Hint>()
   let gathering = false
+  /** When hints were sent last. */
+  let flushedAt = -Infinity
   /** Hints of this node were lost, so the other nodes must read everything. */
   let mustTell = false
 
@@ -161,6 +167,7 @@ const make = Effect.gen(function*() {
 
   const flush = () => {
     gathering = false
+    flushedAt = performance.now()
     const hints = [...pending.values()]
     pending = new Map()
     void notify(hints.length > MAX_HINTS ? [`{"node":${node}}`] : payloadsOf(node, hints))
@@ -188,13 +195,10 @@ const make = Effect.gen(function*() {
       const isNew = connection?.isOpen() !== true
       connection = connection?.isOpen() === true ? connection : await open()
       const before = clock.currentTimeMillisUnsafe()
-      const [[written], rows] = await Promise.all([
-        connection.query(BEAT, [node, report(), leaving, db.version ?? null, before]),
-        connection.query(OTHERS, [node])
-      ])
+      const rows = decodeBeat(await connection.query(BEAT, [node, report(), leaving, db.version ?? null, before]))
       const after = clock.currentTimeMillisUnsafe()
-      const [time] = decodeClock(written)
-      const live = rows.map((row) => decodeNode(row))
+      const [[time]] = rows
+      const live = rows.flatMap(([, no, text, isLeaving]) => no === null ? [] : [[no, text, isLeaving] as const])
       const known = others
       others = live.map(([no]) => no)
       staying = live.flatMap(([no, , isLeaving]) => isLeaving ? [] : [no])
@@ -273,7 +277,10 @@ const make = Effect.gen(function*() {
       pending.set(id, [topic, key, Math.min(1_000_000, (known?.[2] ?? 0) + Math.min(count, 1_000_000))])
       if (gathering) return
       gathering = true
-      setTimeout(flush, GATHER_MILLIS)
+      const pause = flushedAt + GATHER_MILLIS - performance.now()
+      // The commits of one turn are published together.
+      if (pause > 0) setTimeout(flush, pause)
+      else setImmediate(flush)
     },
     subscribe: (topic, receiver) => {
       receivers.set(topic, [...receivers.get(topic) ?? [], receiver])

@@ -57,10 +57,10 @@ const toCounts = (row: Row): Counts => {
   return { waiting, waitingLow, delayed, running, completed, failed, retried, isolated, bytes }
 }
 
+const SUM_OF_EACH = COLUMNS.split(", ").map((column) => `coalesce(sum(t.${column}), 0)::bigint`).join(", ")
+
 /** The newest row of each node, through the index. */
-const SUM = `SELECT ${
-  COLUMNS.split(", ").map((column) => `coalesce(sum(t.${column}), 0)::bigint`).join(", ")
-} FROM stint.nodes n CROSS JOIN LATERAL (
+const SUM = `SELECT ${SUM_OF_EACH} FROM stint.nodes n CROSS JOIN LATERAL (
   SELECT * FROM stint.tallies WHERE scope = $1 AND id = $2 AND node = n.no ORDER BY gen DESC LIMIT 1
 ) t`
 
@@ -92,6 +92,22 @@ const FOLD = `WITH gone AS (
 /** Moves the counts of nodes to node 0. The transaction has locked the rows of these nodes and of node 0. */
 export const fold = async (query: Query, nodes: ReadonlyArray<number>): Promise<void> => {
   await query(FOLD, [nodes])
+}
+
+/** The same for several ids. */
+const SUMS = `SELECT u.id, ${SUM_OF_EACH} FROM unnest($2::text[]) AS u (id) CROSS JOIN stint.nodes n CROSS JOIN LATERAL (
+  SELECT * FROM stint.tallies WHERE scope = $1 AND id = u.id AND node = n.no ORDER BY gen DESC LIMIT 1
+) t GROUP BY u.id`
+
+/** Reads the counts of all nodes for several ids. */
+export const readAll = async (
+  query: Query,
+  scope: Scope,
+  ids: ReadonlyArray<string>
+): Promise<(id: string) => Readonly<Counts>> => {
+  const rows = await query(SUMS, [scope, ids])
+  const counts = new Map(rows.map(([id, ...row]) => [id, toCounts(row)]))
+  return (id) => counts.get(id) ?? none()
 }
 
 /** Reads the counts of all nodes. */

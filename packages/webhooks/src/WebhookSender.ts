@@ -26,6 +26,7 @@ import * as RequestUrl from "@stint/http-guard/RequestUrl"
 import { JobQueue } from "@stint/queue/JobQueue"
 import { PlatformEvents } from "@stint/queue/PlatformEvents"
 import * as AlignedSleep from "@stint/store/AlignedSleep"
+import { Nodes } from "@stint/store/Nodes"
 import * as OutageLog from "@stint/store/OutageLog"
 import { BUDGET_THRESHOLD_BYTES, PayloadMemoryBudget } from "@stint/store/PayloadMemoryBudget"
 import { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
@@ -40,6 +41,7 @@ import * as Fiber from "effect/Fiber"
 import * as FiberSet from "effect/FiberSet"
 import * as Latch from "effect/Latch"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import { attemptDelivery } from "./DeliveryAttempt.ts"
 import * as HostLimiter from "./HostLimiter.ts"
@@ -83,6 +85,12 @@ const LEASE_MARGIN = 5_000
 /** The delay before a delivery whose body could not be read is due again. Milliseconds. */
 const BODY_RETRY_DELAY = 5_000
 
+/** How many intervals a node waits that is not the oldest one of its store. */
+const OTHER_NODES = 5
+
+/** How many intervals one call waits for a notification. */
+const LISTENING = 60
+
 /** The delay after the store has failed. */
 const STORE_RETRY_DELAY = "1 second"
 
@@ -98,6 +106,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const bodies = yield* WebhookBodies
   const memory = yield* PayloadMemoryBudget
   const events = yield* PlatformEvents
+  const nodes = Option.getOrUndefined(yield* Effect.serviceOption(Nodes))
 
   const timeout = Duration.toMillis(options.timeout ?? "15 seconds")
   const plan = RetrySchedule.make(options.pauses ?? RetrySchedule.RETRY_DELAYS, options.longestRetryAfter ?? "6 hours")
@@ -245,16 +254,23 @@ const make = Effect.fnUntraced(function*(options: Options) {
     return claimed.length > 0
   }).pipe(Effect.uninterruptible)
 
-  /** Sleeps until the next delivery is due, but at most for 5/4 of the interval. */
+  /**
+   * Sleeps until a delivery is due. Looks at least once in 5/4 of the interval. On several nodes, the others look less often than the oldest one, and
+   * still send the deliveries of their own jobs at once.
+   */
   const untilDue = Effect.gen(function*() {
-    const [now, next] = yield* Effect.all([Clock.currentTimeMillis, isFull() ? Effect.succeed(null) : store.nextDueAt])
-    yield* AlignedSleep.sleep(interval, next === null ? undefined : Math.max(1, next - now))
+    let next: number | null = null
+    while (next === null || next > (yield* Clock.currentTimeMillis)) {
+      next = isFull() ? null : yield* store.nextDueAt
+      const pause = nodes?.isOldest() === false ? OTHER_NODES * interval : interval
+      yield* AlignedSleep.sleep(pause, next === null ? undefined : Math.max(1, next - (yield* Clock.currentTimeMillis)))
+    }
   })
 
   const once = Effect.gen(function*() {
     yield* recheck.close
     // Subscribe before the check, so that no notification between the check and the wait is lost.
-    const notification = yield* Effect.forkChild(queue.awaitDeliveries(2 * interval), { startImmediately: true })
+    const notification = yield* Effect.forkChild(queue.awaitDeliveries(LISTENING * interval), { startImmediately: true })
     if (!(yield* claim)) yield* Effect.raceAllFirst([Fiber.join(notification), recheck.await, untilDue])
     yield* Fiber.interrupt(notification)
   }).pipe(Effect.scoped)

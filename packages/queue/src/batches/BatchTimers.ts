@@ -21,10 +21,12 @@ export interface Options {
 
 /** Runs while the layer's scope is open. */
 export const layer = (options: Options = {}): Layer.Layer<never, never, BatchQueue> =>
-  Layer.effectDiscard(Effect.flatMap(BatchQueue, ({ tick }) =>
-    Sweeper.start({
-      sweep: tick,
+  Layer.effectDiscard(Effect.gen(function*() {
+    const { tick } = yield* BatchQueue
+    yield* Sweeper.start({
+      sweep: yield* Sweeper.shared(tick),
       interval: options.interval ?? "1 second",
       failureMessage: (message) => `Batches cannot continue: ${message}. No request is lost; trying again every interval.`,
       recoveryMessage: "Batches continue again."
-    })))
+    })
+  }))

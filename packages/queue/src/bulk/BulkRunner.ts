@@ -18,11 +18,13 @@ export interface Options {
 
 /** Runs while the layer's scope is open. */
 export const layer = (options: Options = {}): Layer.Layer<never, never, BulkJobs> =>
-  Layer.effectDiscard(Effect.flatMap(BulkJobs, ({ tick }) =>
-    Sweeper.start({
-      sweep: tick,
+  Layer.effectDiscard(Effect.gen(function*() {
+    const { tick } = yield* BulkJobs
+    yield* Sweeper.start({
+      sweep: yield* Sweeper.shared(tick),
       interval: options.interval ?? "1 second",
       failureMessage: (message) =>
         `A bulk operation cannot continue: ${message}. It will resume at the same job; retrying every interval.`,
       recoveryMessage: "The bulk operations continue."
-    })))
+    })
+  }))

@@ -36,10 +36,14 @@ const describe = ({ _tag, by }: ClockWatch.ClockJump): string =>
     ? `The platform did not run for ${secondsOf(by)}: the machine or the process was suspended, or it was overloaded.`
     : `The system clock moved ${by > 0 ? "forward" : "back"} by ${secondsOf(by)}: it was set, or the machine was suspended.`
 
+/** How often a node fires timers that is not the oldest one of its store. After the oldest has failed, leases still end in time. */
+const OTHER_NODES = "1 second"
+
 /** Runs while the layer's scope is open. */
 export const layer = (options: Options = {}): Layer.Layer<never, never, JobQueue> =>
   Layer.effectDiscard(Effect.gen(function*() {
-    const { recover, recoverBackoffs, tick } = yield* JobQueue
+    const { recover, recoverBackoffs, tick: tickAll } = yield* JobQueue
+    const tick = yield* Sweeper.shared(tickAll, OTHER_NODES)
     const clock = yield* Clock.Clock
     const watch = ClockWatch.make(clock)
     const interval = options.interval ?? "250 millis"

@@ -24,10 +24,12 @@ export interface Options {
 
 /** Runs while the layer's scope is open. */
 export const layer = (options: Options = {}): Layer.Layer<never, never, Schedules> =>
-  Layer.effectDiscard(Effect.flatMap(Schedules, ({ tick }) =>
-    Sweeper.start({
-      sweep: tick,
+  Layer.effectDiscard(Effect.gen(function*() {
+    const { tick } = yield* Schedules
+    yield* Sweeper.start({
+      sweep: yield* Sweeper.shared(tick),
       interval: options.interval ?? "1 second",
       failureMessage: (message) => `A schedule cannot fire: ${message}. No firing is lost; trying again every interval.`,
       recoveryMessage: "The schedules fire again."
-    })))
+    })
+  }))

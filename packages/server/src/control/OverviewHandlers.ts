@@ -74,7 +74,11 @@ export const layer = HttpApiBuilder.group(
           const { endpoints: permitted } = yield* CurrentViewer
           const all = yield* mapStoreErrors(endpoints.list)
           const seen = all.filter(({ id }) => permitted === "all" || permitted.includes(id))
-          return { endpoints: yield* Effect.forEach(seen, (endpoint) => Effect.map(read(endpoint), ({ overview }) => overview)) }
+          return {
+            endpoints: yield* Effect.forEach(seen, (endpoint) => Effect.map(read(endpoint), ({ overview }) => overview), {
+              concurrency: "unbounded"
+            })
+          }
         })
       )
       .handle(

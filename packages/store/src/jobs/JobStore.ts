@@ -265,5 +265,6 @@ export class JobStore extends Context.Service<JobStore, {
    */
   readonly keyUsage: (endpoint: EndpointId, id: JobId, limit: number) => Effect.Effect<KeyUsage | undefined, StoreError>
 
+  /** Reads at the same time may share a statement, so a caller that needs several endpoints reads them concurrently. */
   readonly depth: (endpoint: EndpointId) => Effect.Effect<Depth, StoreError>
 }>()("@stint/store/JobStore") {}
