@@ -24,15 +24,39 @@ const benchmark = (script: string, ...quick: ReadonlyArray<string>) => ({ script
 /** All rows. */
 export const rows: ReadonlyArray<Row> = [
   { id: "P1", title: "the worker's overhead", benchmarks: [benchmark("worker-loop", "--rounds", "1")], minutes: 2 },
-  { id: "P2", title: "dispatch to a waiting worker", benchmarks: [benchmark("dispatch", "--rounds", "1")], minutes: 1 },
+  {
+    id: "P2",
+    title: "dispatch to a waiting worker",
+    benchmarks: [
+      benchmark("dispatch", "--rounds", "1"),
+      { script: "dispatch", args: ["--postgres"], quick: ["--postgres", "--rounds", "1"] }
+    ],
+    minutes: 3
+  },
   {
     id: "P3",
     title: "HTTP routes, and other stacks",
     benchmarks: [benchmark("http-routes", "1"), benchmark("http-peers", "--rounds", "1", "--only", "stint")],
     minutes: 15
   },
-  { id: "P4", title: "the queue's core", benchmarks: [benchmark("queue-core", "--rounds", "1", "--no-peers")], minutes: 3 },
-  { id: "P5", title: "a growing backlog", benchmarks: [benchmark("backlog", "--rounds", "1", "--max", "1000")], minutes: 3 },
+  {
+    id: "P4",
+    title: "the queue's core",
+    benchmarks: [
+      benchmark("queue-core", "--rounds", "1", "--no-peers"),
+      benchmark("queue-core-postgres", "--rounds", "1", "--no-peers")
+    ],
+    minutes: 5
+  },
+  {
+    id: "P5",
+    title: "a growing backlog",
+    benchmarks: [
+      benchmark("backlog", "--rounds", "1", "--max", "1000"),
+      benchmark("backlog-postgres", "--rounds", "1", "--max", "1000")
+    ],
+    minutes: 8
+  },
   { id: "P6", title: "an idle platform", benchmarks: [benchmark("idle", "--minutes", "0.1")], minutes: 4 },
   {
     id: "P7",

@@ -11,57 +11,25 @@
  * Measures both durability classes: D2 is the platform's default, and on D1 no sync hides the cost of the claim itself. `--max N` (default
  * 1000000) skips files with more ready jobs, `--rounds N` (default 5). Takes about 3 minutes, mostly to build the files, and 3 GB of disk space.
  */
-import { Endpoint } from "@stint/contract/Endpoint"
-import { JobId } from "@stint/contract/Ids"
-import { toJsonText } from "@stint/contract/Json"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import * as Sqlite from "@stint/store-sqlite"
-import { uuidV7At } from "@stint/store/UuidV7"
-import * as Effect from "effect/Effect"
+import type * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as ManagedRuntime from "effect/ManagedRuntime"
-import * as Schema from "effect/Schema"
 import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import process from "node:process"
 import { DatabaseSync } from "node:sqlite"
 import { parseArgs } from "node:util"
-import { formatFigure, median, tableOf } from "./Rounds.ts"
-import { INPUT, OUTPUT } from "./SubjectProcess.ts"
+import { backlogTable, type Figures, round, type Size, SIZES, templates } from "./BacklogLoad.ts"
 
 const { values } = parseArgs({
   options: { max: { type: "string", default: "1000000" }, rounds: { type: "string", default: "5" } }
 })
 const MAX = Number(values.max)
 const ROUNDS = Number(values.rounds)
-const CLAIMS = 200
-const DRAINED = 600
-const DRAINS = 5
-const LANES = 32
-
-/** The number of jobs of each kind in a file. */
-interface Size {
-  readonly name: string
-  readonly ready: number
-  readonly delayed: number
-  readonly ended: number
-}
-
-const SIZES: ReadonlyArray<Size> = [
-  { name: "1,000 ready", ready: 1_000, delayed: 0, ended: 0 },
-  { name: "100,000 ready", ready: 100_000, delayed: 0, ended: 0 },
-  { name: "1,000,000 ready", ready: 1_000_000, delayed: 0, ended: 0 },
-  { name: "and 100,000 delayed, 1,000,000 ended", ready: 1_000_000, delayed: 100_000, ended: 1_000_000 }
-].filter(({ ready }) => ready <= MAX)
-
-const endpoint = Schema.decodeUnknownSync(Endpoint)({
-  id: "bench",
-  source: { type: "external" },
-  createdAt: 0,
-  retry: { onError: true, maxAttempts: 3, backoff: { initialMs: 3_600_000, maxMs: 3_600_000 } }
-})
 
 const open = (file: string, durability: "D1" | "D2") =>
   ManagedRuntime.make(
@@ -84,29 +52,6 @@ const run = async <A>(
     await runtime.dispose()
   }
 }
-
-const worker = "bench"
-
-const submit = Effect.suspend(() =>
-  JobQueue.JobQueue.use((queue) => queue.submit({ endpoint, input: toJsonText(INPUT), id: JobId.make(uuidV7At(Date.now())) }))
-)
-
-const take = (limit: number) =>
-  JobQueue.JobQueue.use((queue) => queue.take({ endpoint: endpoint.id, worker, limit, waitMs: 0, holding: true }))
-
-const finish = (job: JobId, error: string | null) =>
-  JobQueue.JobQueue.use((queue) =>
-    queue.finish({ endpoint: endpoint.id, worker, job }, { output: error === null ? toJsonText(OUTPUT) : null, error })
-  )
-
-/** Creates the jobs that are copied: one of each kind, written by the queue. Row order: ended, delayed, ready. */
-const templates = Effect.gen(function*() {
-  yield* submit
-  for (const { id } of yield* take(1)) yield* finish(id, null)
-  yield* submit
-  for (const { id } of yield* take(1)) yield* finish(id, "not now")
-  yield* submit
-})
 
 /** Copies a row of each table `count` times. Columns that are not changed here keep the template's value, including columns that are added later. */
 const multiply = (db: DatabaseSync, template: number, count: number): void => {
@@ -153,48 +98,12 @@ const build = async (file: string, { delayed, ended, ready }: Size): Promise<voi
   }
 }
 
-/** One round over one file. The number of ready jobs is the same afterwards. */
-const round = Effect.gen(function*() {
-  const claims: Array<number> = []
-  // The first 20 claims warm up: they compile statements and fill caches.
-  for (let n = -20; n < CLAIMS; n++) {
-    const started = performance.now()
-    const [job] = yield* take(1)
-    if (n >= 0) claims.push(performance.now() - started)
-    if (job !== undefined) yield* finish(job.id, null)
-  }
-  let drained = 0
-  let millis = 0
-  const lane = Effect.whileLoop({
-    while: () => drained < DRAINED,
-    body: () => {
-      drained += 1
-      return Effect.flatMap(take(1), (jobs) => Effect.forEach(jobs, ({ id }) => finish(id, null), { discard: true }))
-    },
-    step: () => {}
-  })
-  for (let n = 0; n < DRAINS; n++) {
-    drained = 0
-    const started = performance.now()
-    yield* Effect.all(Array.from({ length: LANES }, () => lane), { concurrency: LANES, discard: true })
-    millis += performance.now() - started
-    yield* Effect.replicateEffect(submit, DRAINED, { concurrency: 64 })
-  }
-  yield* Effect.replicateEffect(submit, CLAIMS + 20, { concurrency: 64 })
-  return { claim: median(claims), drain: DRAINS * DRAINED / (millis / 1000) }
-})
-
-interface Figures {
-  readonly claim: Array<number>
-  readonly drain: Array<number>
-}
-
 const folder = await mkdtemp(join(tmpdir(), "stint-benchmark-"))
 try {
-  const files = SIZES.map((size, index) => ({ size, file: join(folder, `${index}.db`) }))
+  const files = SIZES.filter(({ ready }) => ready <= MAX).map((size, index) => ({ size, file: join(folder, `${index}.db`) }))
   for (const { file, size } of files) await build(file, size)
   for (const durability of ["D2", "D1"] as const) {
-    const all = files.map((): Figures => ({ claim: [], drain: [] }))
+    const all = files.map(({ size }): Figures => ({ name: size.name, claim: [], drain: [] }))
     for (let n = 0; n < ROUNDS; n++) {
       for (const [index, { file }] of files.entries()) {
         const { claim, drain } = await run(file, durability, round)
@@ -202,19 +111,8 @@ try {
         all[index]?.drain.push(drain)
       }
     }
-    const column = (own: ReadonlyArray<number>, base: ReadonlyArray<number>) => [
-      formatFigure(median(own)),
-      `${formatFigure(Math.min(...own))} - ${formatFigure(Math.max(...own))}`,
-      `${median(own.map((figure, n) => figure / (base[n] ?? Number.NaN))).toFixed(2)}x`
-    ]
-    const rows = all.map(({ claim, drain }, index) => [
-      files[index]?.size.name ?? "",
-      ...column(claim, all[0]?.claim ?? []),
-      ...column(drain, all[0]?.drain ?? [])
-    ])
-    const head = ["", "claim p50 ms", "range", "ratio", "drain jobs/s", "range", "ratio"]
     process.stdout.write(
-      `Backlog, ${durability} (${ROUNDS} rounds, Node ${process.versions.node})\n\n${tableOf([head, ...rows])}\n\n`
+      `Backlog, ${durability} (${ROUNDS} rounds, Node ${process.versions.node})\n\n${backlogTable(all)}\n\n`
     )
   }
 } finally {
