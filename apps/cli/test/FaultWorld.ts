@@ -68,7 +68,10 @@ export class FaultWorld implements AsyncDisposable {
   readonly nodes: Nodes | undefined
   /** Slowdown of this machine compared with an idle one; at least 1. */
   slowness = 1
-  /** Whether workers listen at the first node alone, and jobs are cancelled through the others. */
+  /**
+   * Whether workers listen for stop signals at the first node alone, and jobs are cancelled through the others. Heartbeats go to the others too,
+   * because the first node would learn of a cancel from one.
+   */
   cancelsElsewhere = false
   /** The number of times that the platform was started again. */
   restarts = 0
@@ -108,10 +111,11 @@ export class FaultWorld implements AsyncDisposable {
 
   #nodeFor(url: string): PlatformProcess {
     const [first] = this.#platforms
-    return this.cancelsElsewhere && first !== undefined && url.includes("/job-stop/") ? first : this.platform
+    if (!this.cancelsElsewhere || first === undefined) return this.platform
+    return url.includes("/job-stop/") ? first : url.includes("/ping/") ? this.#canceller : this.platform
   }
 
-  /** A node through which a job is cancelled. */
+  /** A node through which a job is cancelled: where workers listen elsewhere, not that one. */
   get #canceller(): PlatformProcess {
     const { platform } = this
     return this.cancelsElsewhere && platform === this.#platforms[0] ? this.platform : platform
