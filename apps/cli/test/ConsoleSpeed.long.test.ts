@@ -178,10 +178,11 @@ describe("the speed of the console", () => {
     clearInterval(timer)
     // oxlint-disable-next-line no-console -- figures of the documentation
     console.log(`${STORED} stored jobs, ${arrived} arrived:\n${figures.map((one) => JSON.stringify(one)).join("\n")}`)
-    for (const { heapMegabytes, interactive, longestAfter, longestBefore, nodes, page } of figures) {
-      // Far above the figures of an idle machine, so that only a defect exceeds them.
+    for (const { heapMegabytes, interactive, longestCpu, nodes, page } of figures) {
+      // Far above the figures of an idle machine, so that only a defect exceeds them. The duration of a task depends on other programs too.
       expect(interactive, page).toBeLessThan(4_000)
-      expect(Math.max(longestAfter, longestBefore), page).toBeLessThan(400)
+      expect(longestCpu, page).toBeGreaterThan(0)
+      expect(longestCpu, page).toBeLessThan(200)
       expect(nodes, page).toBeLessThan(2_000)
       expect(heapMegabytes, page).toBeLessThan(100)
     }
