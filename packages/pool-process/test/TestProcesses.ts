@@ -71,13 +71,13 @@ export const start = Effect.fnUntraced(function*(
   return yield* pool.start({ endpoint: resolvedOf(endpoint), worker, variables, ...rest })
 })
 
-/** Polls until `look` returns a value, for about ten seconds. */
+/** Polls until `look` returns a value, for about 25 seconds: a busy machine starts processes slowly. */
 export const until = <A>(what: string, look: () => A | undefined): Effect.Effect<A> =>
   Effect.suspend(() => {
     const found = look()
     return found === undefined ? Effect.fail("not yet") : Effect.succeed(found)
   }).pipe(
-    Effect.retry({ times: 500, schedule: Schedule.spaced("20 millis") }),
+    Effect.retry({ times: 1_250, schedule: Schedule.spaced("20 millis") }),
     Effect.catch(() => Effect.die(new Error(`timed out waiting for ${what}; printed: ${printed.slice(-10).join(" | ")}`)))
   )
 

@@ -88,7 +88,7 @@ describe("durability", () => {
           { numRuns: 10 }
         )
       ),
-    60_000
+    180_000
   )
 
   it.live("keeps endpoints after closing and opening", () =>
