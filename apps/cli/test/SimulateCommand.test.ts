@@ -176,6 +176,10 @@ describe("stint simulate", () => {
       "71 combinations of settings are more than 64."
     ],
     [["--load", "30000", "--cold-start", "1s"], {}, "270000 jobs are more than 200000."],
+    [["--load", "1e12", "--cold-start", "1s"], {}, "9000000000000 jobs are more than 200000."],
+    [["--scale-after", "0s"], {}, "An endpoint cannot have these settings: min 0, max 3, idle 5 s, another after 0 s."],
+    [["--idle-timeout", "2h"], {}, "An idle timeout is at most 1h"],
+    [["--jobs-per-worker", "0.5"], {}, "--jobs-per-worker 1 to 100000"],
     [["--load", "0"], {}, "a number above 0"],
     [["--workers-max", "0"], {}, "1 to 10000"]
   ])("%j is refused with a remedy", async (args, answers, text) => {

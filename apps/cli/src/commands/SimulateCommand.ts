@@ -4,13 +4,14 @@
  */
 import { ScalingPolicy } from "@stint/autoscaler"
 import { optimum, simulate, type SimulationResult } from "@stint/autoscaler/Simulation"
-import type { Scaler, WorkerLimits } from "@stint/contract/Endpoint"
+import { Scaler, WorkerLimits } from "@stint/contract/Endpoint"
 import { timeText } from "@stint/contract/UsageText"
 import { CliError, Command, Flag } from "effect/cli"
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
 import { call } from "../client/PlatformClient.ts"
 import { CliFailure } from "../CliFailure.ts"
 import * as Output from "../output/Output.ts"
@@ -74,6 +75,9 @@ const waitsOf = (waits: ReadonlyArray<number>): Waits => {
 
 /** The values of a flag, or the present one. */
 const orNow = <A>(values: ReadonlyArray<A>, now: A): ReadonlyArray<A> => values.length === 0 ? [now] : values
+
+const isScaler = Schema.is(Scaler)
+const areLimits = Schema.is(WorkerLimits)
 
 const isSame = (one: Settings, other: Settings): boolean =>
   one.limits.min === other.limits.min && one.limits.max === other.limits.max &&
@@ -196,6 +200,13 @@ export const command = Command.make(
         )
       )
     ).filter((settings) => settings.limits.min <= settings.limits.max && !isSame(settings, now))
+    const refused = others.find(({ limits, scaler }) => !areLimits(limits) || !isScaler(scaler))
+    if (refused !== undefined) {
+      return yield* new CliFailure({
+        message: `An endpoint cannot have these settings: ${settingsText(refused)}.`,
+        hint: "An idle timeout is at most 1h, --scale-after 100ms to 1h, and --jobs-per-worker 1 to 100000."
+      })
+    }
     const all = [now, ...others].filter(({ limits }) => limits.max > 0)
     if (all.length > MAX_ROWS) {
       return yield* new CliFailure({
@@ -231,13 +242,14 @@ export const command = Command.make(
           onSome: ({ count, millis }) => Effect.succeed({ millis, measuredJobs: count })
         })
       )
-    const arrivals = Traffic.atLoad(traffic.arrivals, load)
-    if (arrivals.length > MAX_SIMULATED) {
+    const count = Math.floor(traffic.arrivals.length * load)
+    if (count > MAX_SIMULATED) {
       return yield* new CliFailure({
-        message: `${arrivals.length} jobs are more than ${MAX_SIMULATED}.`,
+        message: `${count} jobs are more than ${MAX_SIMULATED}.`,
         hint: "Choose a shorter period or a lower --load."
       })
     }
+    const arrivals = Traffic.atLoad(traffic.arrivals, load)
     const rows = all.map(({ limits, scaler }): Row => {
       const { peak, starts, waits, workerMillis } = simulate({
         arrivals,
