@@ -77,6 +77,8 @@ export const startSubject = async (file: string, args: ReadonlyArray<string>): P
       return { rate: load.jobs / (millis / 1000), cpu: cpuMicros / load.jobs }
     },
     end: async () => {
+      // It has failed. The servers of the benchmark must be stopped nevertheless.
+      if (!child.connected) return
       const ended = new Promise((gone) => child.once("exit", gone))
       child.send("end")
       await ended
