@@ -60,7 +60,7 @@ const STREAMS: Readonly<Record<OutputStream, string>> = { stdout: "out", stderr:
  * `5<>` opens both ends, because opening only the read end of a pipe whose worker has exited would wait forever. If a pipe's files cannot be
  * written, for example because the disk is full, its output is read and discarded.
  *
- * The next platform ends the keeper, which may then lose the 4,096 bytes that a `dd` has read but not written. When none has done so after $2 seconds, the keeper sends SIGTERM to the workers: they would hold their
+ * The next platform ends the keeper. When none has done so after $2 seconds, the keeper sends SIGTERM to the workers: they would hold their
  * memory and their GPU for a platform that may never return. It reads the records before it waits, because the folder may be deleted meanwhile. A
  * worker whose platform was killed before it could write the record has pipes and no record. It also ends the processes that an exited worker left behind (see
  * `DetachedChildren`). It takes a worker's pid from its record, and checks the worker's id in the environment of the process, because the pid may
@@ -272,9 +272,18 @@ const endEarlierKeeper = Effect.fnUntraced(function*(folder: string) {
   if (ProcessTable.isRunning(platform)) return true
   if (!ProcessTable.isRunning(keeper)) return false
   const group = keeper.pid
-  // A keeper that is stopped between its read and its write loses what it has read, so it is stopped while it waits for output.
-  for (let checks = 0; !ProcessTable.isGroupWaiting(group) && checks < KEEPER_CHECKS; checks++) yield* Effect.sleep(KEEPER_CHECK)
+  // A keeper that ends between its read and its write loses what it has read. So it is stopped while it waits for output, and continues if it has read
+  // something before it stopped.
+  for (let checks = 0; checks < KEEPER_CHECKS; checks++) {
+    const before = ProcessTable.readsOf(group)
+    const isWaiting = ProcessTable.isGroupWaiting(group)
+    if (isWaiting) ProcessTable.signal(-group, "SIGSTOP")
+    yield* Effect.sleep(KEEPER_CHECK)
+    if (isWaiting && ProcessTable.isGroupWaiting(group) && ProcessTable.readsOf(group) === before) break
+    ProcessTable.signal(-group, "SIGCONT")
+  }
   ProcessTable.signal(-group, "SIGTERM")
+  ProcessTable.signal(-group, "SIGCONT")
   for (let checks = 0; ProcessTable.isGroupRunning(group) && checks < KEEPER_CHECKS; checks++) yield* Effect.sleep(KEEPER_CHECK)
   return false
 })

@@ -71,6 +71,10 @@ const groupOf = (group: number): ReadonlyArray<number> =>
 /** Whether every process of this process group is waiting, for example for input, and none is about to handle any. */
 export const isGroupWaiting = (group: number): boolean => groupOf(group).every((pid) => stat(pid)?.state !== "R")
 
+/** How much each process of this process group has read since its start, as one text. Equal texts: nothing was read in between. */
+export const readsOf = (group: number): string =>
+  groupOf(group).map((pid) => `${pid} ${/^rchar: (\d+)$/m.exec(read(`/proc/${pid}/io`) ?? "")?.[1]}`).join(", ")
+
 /** Whether a process of this process group is running. */
 export const isGroupRunning = (group: number): boolean => groupOf(group).length > 0
 
@@ -123,7 +127,7 @@ export const resourcesOf = (pid: number): { readonly cpuMillis: number; readonly
 }
 
 /** Sends a signal. Does nothing when there is no such process. A negative pid addresses its process group. */
-export const signal = (pid: number, name: "SIGTERM" | "SIGKILL"): void => {
+export const signal = (pid: number, name: "SIGTERM" | "SIGKILL" | "SIGSTOP" | "SIGCONT"): void => {
   try {
     process.kill(pid, name)
   } catch {

@@ -1,5 +1,5 @@
 /**
- * The rows of ended nodes: their counts move to node 0 and stay equal, whoever commits at the same time.
+ * The counts of ended nodes move to node 0. The sums of all nodes do not change, even while other transactions commit.
  */
 import { assert, describe, it, vi } from "@effect/vitest"
 import { Nodes } from "@stint/store/Nodes"
