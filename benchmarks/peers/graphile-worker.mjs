@@ -9,6 +9,7 @@
 import { Logger, makeWorkerUtils, run as start } from "graphile-worker"
 import { Pool } from "pg"
 import { INPUT, serveSubject } from "../src/SubjectProcess.ts"
+import { makeLoad, untilStored } from "./PeerLoad.mjs"
 
 const [, , connectionString, mode] = process.argv
 const logger = new Logger(() => () => {})
@@ -16,9 +17,8 @@ const pgPool = new Pool({ connectionString, max: 40 })
 const utils = await makeWorkerUtils({ pgPool, logger })
 await utils.migrate()
 
+const load = makeLoad()
 let runner
-let completed = 0
-let onCompleted = () => {}
 
 const work = async (lanes) => {
   if (runner !== undefined) return
@@ -33,10 +33,7 @@ const work = async (lanes) => {
     noHandleSignals: true,
     preset: { worker: { concurrentJobs: lanes, ...batched } },
     taskList: {
-      bench: () => {
-        completed += 1
-        onCompleted()
-      }
+      bench: () => load.count()
     }
   })
 }
@@ -59,23 +56,9 @@ const stored = async () => Number((await pgPool.query("SELECT count(*) FROM grap
 
 const run = async ({ jobs, lanes }) => {
   await work(lanes)
-  completed = 0
-  const all = new Promise((done) => {
-    onCompleted = () => {
-      if (completed === jobs) done()
-    }
-  })
   const started = performance.now()
-  let sent = 0
-  const caller = async () => {
-    while (sent < jobs) {
-      sent += 1
-      await (mode === "grouped" ? addGrouped() : utils.addJob("bench", INPUT))
-    }
-  }
-  await Promise.all(Array.from({ length: lanes }, caller))
-  await all
-  while (await stored() > 0) await new Promise((next) => setTimeout(next, 1))
+  await load.run({ jobs, lanes }, () => mode === "grouped" ? addGrouped() : utils.addJob("bench", INPUT))
+  await untilStored(async () => await stored() === 0)
   return performance.now() - started
 }
 

@@ -6,6 +6,7 @@
  */
 import { PgBoss } from "pg-boss"
 import { INPUT, OUTPUT, serveSubject } from "../src/SubjectProcess.ts"
+import { makeLoad, untilStored } from "./PeerLoad.mjs"
 
 const [, , connectionString, mode] = process.argv
 const isBatched = mode === "batched"
@@ -16,14 +17,8 @@ boss.on("error", (error) => {
 await boss.start()
 await boss.createQueue("bench", isBatched ? { notify: true } : {})
 
+const load = makeLoad()
 let isWorking = false
-let completed = 0
-let onCompleted = () => {}
-
-const count = (jobs) => {
-  completed += jobs.length
-  onCompleted()
-}
 
 const work = async (lanes) => {
   if (isWorking) return
@@ -31,13 +26,13 @@ const work = async (lanes) => {
   if (isBatched) {
     const options = { batchSize: 256, burstWhenBatchFull: true, perJobResults: true, pollingIntervalSeconds: 0.5 }
     await boss.work("bench", { ...options, notifyPollingIntervalSeconds: 0.5 }, async (jobs) => {
-      count(jobs)
+      load.count(jobs.length)
       return jobs.map(({ id }) => ({ id, status: "completed", output: OUTPUT }))
     })
   } else {
     for (let n = 0; n < lanes; n++) {
       await boss.work("bench", { pollingIntervalSeconds: 0.5 }, async (jobs) => {
-        count(jobs)
+        load.count(jobs.length)
         return OUTPUT
       })
     }
@@ -55,23 +50,9 @@ const stored = async () => {
 const run = async ({ jobs, lanes }) => {
   await work(lanes)
   const before = await stored()
-  completed = 0
-  const all = new Promise((done) => {
-    onCompleted = () => {
-      if (completed >= jobs) done()
-    }
-  })
   const started = performance.now()
-  let sent = 0
-  const caller = async () => {
-    while (sent < jobs) {
-      sent += 1
-      await boss.send("bench", INPUT)
-    }
-  }
-  await Promise.all(Array.from({ length: lanes }, caller))
-  await all
-  while (await stored() - before < jobs) await new Promise((next) => setTimeout(next, 1))
+  await load.run({ jobs, lanes }, () => boss.send("bench", INPUT))
+  await untilStored(async () => await stored() - before >= jobs)
   return performance.now() - started
 }
 
