@@ -171,6 +171,15 @@ describe("LogTail", () => {
     assert.notInclude(tail.lines(), report)
   })
 
+  it("keeps the end of a long line, where a stack trace in JSON has its message", () => {
+    const tail = make()
+    const trace = Array.from({ length: 20 }, (_, index) => `File \\"/app/${index}.py\\", line ${index}, in run`).join("\\n")
+    tail.add(`{"requestId": null, "message": "${trace}\\nTypeError: unexpected argument", "level": "ERROR"}`)
+    const [line = ""] = tail.lines()
+    assert.strictEqual(line.length, 500)
+    assert.match(line, /^\{"requestId": null, "message": "File .*TypeError: unexpected argument", "level": "ERROR"\}$/)
+  })
+
   it("keeps the last lines within its limits, for any output", () =>
     fc.assert(fc.property(fc.array(fc.string({ maxLength: 80 })), fc.integer({ min: 1, max: 5 }), (lines, max) => {
       const tail = make({ lines: max, characters: 60, lineCharacters: 40 })
@@ -178,7 +187,7 @@ describe("LogTail", () => {
       const kept = tail.lines()
       assert.isAtMost(kept.length, max)
       assert.isAtMost(kept.join("").length, 60)
-      const cut = lines.map((line) => line.length > 40 ? `${line.slice(0, 37)}...` : line)
+      const cut = lines.map((line) => line.length > 40 ? `${line.slice(0, 9)}...${line.slice(-28)}` : line)
       assert.deepStrictEqual(kept, cut.slice(cut.length - kept.length))
       if (lines.length > 0) assert.isAtLeast(kept.length, 1)
     })))

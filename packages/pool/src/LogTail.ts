@@ -15,7 +15,10 @@ export interface Options {
   readonly lines?: number
   /** Maximum total length. Characters; default: 2,000. */
   readonly characters?: number
-  /** Maximum length of a line; longer lines are cut. Characters; default: 500. */
+  /**
+   * Maximum length of a line. A longer one loses its middle: a logger in JSON writes a whole stack trace in a line, whose end is the message.
+   * Characters; default: 500.
+   */
   readonly lineCharacters?: number
 }
 
@@ -26,6 +29,15 @@ export interface LogTail {
   readonly add: (line: string) => void
   /** Oldest first. */
   readonly lines: () => ReadonlyArray<string>
+}
+
+const GAP = "..."
+
+/** A line without its middle if it is longer than the limit: its first quarter and the rest from its end. */
+const withoutMiddle = (line: string, limit: number): string => {
+  if (line.length <= limit) return line
+  const start = Math.floor((limit - GAP.length) / 4)
+  return `${line.slice(0, start)}${GAP}${line.slice(line.length - (limit - GAP.length - start))}`
 }
 
 export const make = (options: Options = {}): LogTail => {
@@ -48,7 +60,7 @@ export const make = (options: Options = {}): LogTail => {
 
   return {
     add: (line) => {
-      const cut = line.length > maxLine ? `${line.slice(0, maxLine - 3)}...` : line
+      const cut = withoutMiddle(line, maxLine)
       added += 1
       if (reportsOutOfMemory(line)) report = { line: cut, number: added }
       kept.push(cut)
