@@ -30,18 +30,26 @@ export const runLoad = Effect.fnUntraced(function*<E, R>({ jobs, lanes }: Load, 
   })
 
   const count = { done: 0, running: 0 }
+  let idle: (() => void) | undefined
+  /** Resumes the worker in the next turn of the event loop, when all jobs of the same commit have finished. */
+  const wake = () => {
+    if (idle !== undefined) setImmediate(idle)
+    idle = undefined
+  }
   const finish = Effect.fnUntraced(function*(id: JobId, attempt: number, input: string) {
     JSON.parse(input)
     yield* queue.finish({ endpoint: endpoint.id, worker, job: id, attempt }, { output: toJsonText(OUTPUT), error: null })
     count.running -= 1
     count.done += 1
+    wake()
   })
   const working = Effect.gen(function*() {
     while (count.done < jobs) {
       const free = lanes - count.running
       if (free === 0 || count.done + count.running === jobs) {
-        // Waits for the next turn of the event loop, after the current commit.
-        yield* Effect.callback<void>((resume) => void setImmediate(() => resume(Effect.void)))
+        yield* Effect.callback<void>((resume) => {
+          idle = () => resume(Effect.void)
+        })
         continue
       }
       const taken = yield* queue.take({ endpoint: endpoint.id, worker, limit: free, waitMs: 1_000, holding: count.running > 0 })

@@ -25,6 +25,7 @@ import {
   MAX_READ_CHARACTERS,
   type SubmissionKey
 } from "@stint/store/JobStore"
+import * as PendingClaims from "@stint/store/PendingClaims"
 import { exceededQuota, type Quotas } from "@stint/store/Quota"
 import type { StoreError } from "@stint/store/StoreError"
 import * as Context from "effect/Context"
@@ -107,6 +108,9 @@ const waitingIds = async (
   return rows.map(([id]) => JobId.make(decodeId(id)))
 }
 
+/** A row if a worker has a running job. */
+const HOLDS = `SELECT 1 FROM stint.running WHERE endpoint = $1 AND worker = $2 LIMIT 1`
+
 /** The loaded IN_PROGRESS jobs of a worker, in order of submission. */
 const runningOf = ({ entries }: Transaction["work"], { endpoint, worker }: WorkerOf) =>
   [...entries.values()]
@@ -154,6 +158,7 @@ const isQuiet = ({ _tag }: JobMachineEvent): boolean =>
 const make = Effect.gen(function*() {
   const db = yield* PostgresDatabase
   const tick = JobTimers.make(db)
+  const pending = PendingClaims.make()
 
   /** Logs the errors of skipped jobs. */
   const reportRowErrors = Effect.suspend(() =>
@@ -199,6 +204,30 @@ const make = Effect.gen(function*() {
       return inserted
     })
 
+  /** Applies an event to the jobs of a worker, in a transaction with other commands. */
+  const applyRunningShared = (filter: WorkerOf, event: JobMachineEvent): Effect.Effect<ReadonlyArray<ApplyResult>, StoreError> =>
+    Effect.flatMap(
+      db.shared("applyRunning", { workers: [filter], freesSlots: !isQuiet(event) }, ({ work }) => {
+        const running = runningOf(work, filter)
+        return isQuiet(event) || !running.some(isFamily) ? running.map((entry) => work.apply(entry, event)) : undefined
+      }),
+      (applied) => applied === undefined ? applyRunningFamily(filter, event) : Effect.succeed(applied)
+    )
+
+  /**
+   * Applies an event that may end the jobs of a worker. Most workers that take jobs hold none: this is read without waiting for the transactions of
+   * other commands. A pending claim may give the worker jobs, and runs last in its transaction, so the event gets a transaction after it.
+   */
+  const applyToWorker = (filter: WorkerOf, event: JobMachineEvent): Effect.Effect<ReadonlyArray<ApplyResult>, StoreError> =>
+    Effect.suspend(() =>
+      pending.has(filter.endpoint, filter.worker)
+        ? applyRunningFamily(filter, event)
+        : Effect.flatMap(
+          db.read("applyRunning", (query) => query(HOLDS, [filter.endpoint, filter.worker])),
+          (held) => held.length === 0 ? Effect.succeed([]) : applyRunningShared(filter, event)
+        )
+    )
+
   const insertShared = (job: JobRecord, key: SubmissionKey | undefined, quotas: Quotas | undefined) =>
     db.shared(
       "insert",
@@ -238,7 +267,8 @@ const make = Effect.gen(function*() {
         const entry = work.find(endpoint, id)
         return entry === undefined ? { _tag: "Missing" } : work.apply(entry, event, body)
       }),
-    claim: (endpoint, limit, event) => Effect.tap(db.claim({ endpoint, limit, event }), () => reportRowErrors),
+    claim: (endpoint, limit, event) =>
+      Effect.tap(pending.during(endpoint, event.worker, db.claim({ endpoint, limit, event })), () => reportRowErrors),
     tick: (event, limit) => Effect.tap(tick(event, limit), () => reportRowErrors),
     applyRunning: (filter, event) =>
       filter === "timed"
@@ -247,13 +277,9 @@ const make = Effect.gen(function*() {
           const delayed = await load(work.query(timed("delayed")))
           return [...running, ...delayed].sort(bySeq).map((entry) => work.apply(entry, event))
         })
-        : Effect.flatMap(
-          db.shared("applyRunning", { workers: [filter], freesSlots: !isQuiet(event) }, ({ work }) => {
-            const running = runningOf(work, filter)
-            return isQuiet(event) || !running.some(isFamily) ? running.map((entry) => work.apply(entry, event)) : undefined
-          }),
-          (applied) => applied === undefined ? applyRunningFamily(filter, event) : Effect.succeed(applied)
-        ),
+        : isQuiet(event)
+        ? applyRunningShared(filter, event)
+        : applyToWorker(filter, event),
     applyWaiting: (endpoint, event, limit) =>
       db.alone("applyWaiting", async ({ lockRuns, work }) => {
         const applied: Array<ApplyResult> = []

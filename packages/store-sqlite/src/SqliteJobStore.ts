@@ -33,6 +33,7 @@ import {
   type SubmissionKey
 } from "@stint/store/JobStore"
 import { webhookEventOf } from "@stint/store/JobWebhookEvents"
+import * as PendingClaims from "@stint/store/PendingClaims"
 import { type ExceededQuota, exceededQuota, payloadBytes, type Quotas } from "@stint/store/Quota"
 import { RunStore } from "@stint/store/RunStore"
 import * as RunTransactions from "@stint/store/RunTransactions"
@@ -69,6 +70,7 @@ const chunkAttempt = ({ attempt }: JobHead, isRun: boolean): number => isRun ? 0
 
 const make = Effect.gen(function*() {
   const db = yield* SqliteDatabase
+  const pending = PendingClaims.make()
   const index = SqliteTextIndex.make(db, yield* TextIndexSize)
   const { batches, bulk, deliveries, errors, lastSeq, rows, runRows, schedules, slots, tallies, usage } = yield* db.read(
     "open",
@@ -362,14 +364,18 @@ const make = Effect.gen(function*() {
         return row === undefined ? { _tag: "Missing" } : apply(row, event, body)
       }),
     claim: (endpoint, limit, event) =>
-      writeUnlessIdle<ClaimResult>(
-        "claim",
-        () => tallies.of(endpoint).waiting === 0 && !arriving.has(endpoint) && slots.isLimit(endpoint, event.keyLimit),
-        () => ({ jobs: [], expired: [], isolating: tallies.of(endpoint).isolated > 0 }),
-        () => {
-          slots.setLimit(endpoint, event.keyLimit)
-          return claim(endpoint, limit, event)
-        }
+      pending.during(
+        endpoint,
+        event.worker,
+        writeUnlessIdle<ClaimResult>(
+          "claim",
+          () => tallies.of(endpoint).waiting === 0 && !arriving.has(endpoint) && slots.isLimit(endpoint, event.keyLimit),
+          () => ({ jobs: [], expired: [], isolating: tallies.of(endpoint).isolated > 0 }),
+          () => {
+            slots.setLimit(endpoint, event.keyLimit)
+            return claim(endpoint, limit, event)
+          }
+        )
       ).pipe(Effect.tap(() => reportRowErrors)),
     tick: (event, limit) =>
       writeUnlessIdle<ReadonlyArray<ApplyResult>>(
@@ -381,7 +387,8 @@ const make = Effect.gen(function*() {
     applyRunning: (filter, event) =>
       writeUnlessIdle<ReadonlyArray<ApplyResult>>(
         "applyRunning",
-        () => filter !== "timed" && !rows.isHolding(filter.endpoint, filter.worker),
+        () =>
+          filter !== "timed" && !pending.has(filter.endpoint, filter.worker) && !rows.isHolding(filter.endpoint, filter.worker),
         () => [],
         () => rows.running(filter).map((row) => apply(row, event))
       ).pipe(Effect.tap(() => reportRowErrors)),

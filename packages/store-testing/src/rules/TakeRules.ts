@@ -3,6 +3,7 @@
  */
 import { assert } from "@effect/vitest"
 import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
+import { JobStore } from "@stint/store/JobStore"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import { TestClock } from "effect/testing"
@@ -96,6 +97,21 @@ export const takeRules = (rule: Rule, isOneNode: boolean): void => {
     }))
 
   if (isOneNode) {
+    rule("treats a job as lost that a claim of the same worker receives at the same time", () =>
+      Effect.gen(function*() {
+        const store = yield* JobStore
+        const { endpoint, submit } = yield* Scenario.make()
+        const worker = { endpoint: endpoint.id, worker: "ann" }
+        const lose = store.applyRunning(worker, { _tag: "LoseLease", now: 0, ...worker, cause: "Worker ann requested another job." })
+        // Opens the connections for reads, so that a read does not come long after the claim.
+        assert.deepStrictEqual(yield* Effect.replicateEffect(lose, 4), [[], [], [], []])
+        const { id } = yield* submit()
+        const claim = store.claim(endpoint.id, 1, { _tag: "Claim", now: 0, worker: "ann" })
+        const [claimed, lost] = yield* Effect.all([claim, lose], { concurrency: 2 })
+        assert.deepStrictEqual(ids(claimed.jobs), [id])
+        assert.deepStrictEqual(lost.map((one) => one._tag === "Changed" ? one.after.id : one._tag), [id])
+      }))
+
     rule("gives a job to the worker that has waited longest, and wakes only that worker", () =>
       Effect.gen(function*() {
         const { submit, take } = yield* Scenario.make()
