@@ -11,6 +11,7 @@ import * as Request from "effect/Request"
 import * as RequestResolver from "effect/RequestResolver"
 import * as Schema from "effect/Schema"
 import type { Query } from "./Connection.ts"
+import { endOfTurn } from "./EndOfTurn.ts"
 import type { PostgresDatabase } from "./PostgresDatabase.ts"
 import * as TallyRows from "./TallyRows.ts"
 
@@ -44,9 +45,6 @@ const oldestQueuedAt = async (query: Query, endpoint: EndpointId): Promise<numbe
 }
 
 class DepthOf extends Request.Class<{ readonly endpoint: EndpointId }, Depth, StoreError> {}
-
-/** Ends when the timers and sockets of this turn have been handled. */
-const endOfTurn = Effect.callback<void>((resume) => void setImmediate(() => resume(Effect.void)))
 
 /** Reads the depth of an endpoint. */
 export const make = (db: PostgresDatabase["Service"]): (endpoint: EndpointId) => Effect.Effect<Depth, StoreError> => {

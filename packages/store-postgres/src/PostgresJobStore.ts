@@ -35,6 +35,7 @@ import * as Schema from "effect/Schema"
 import { KEY_USAGE } from "./ConcurrencySlots.ts"
 import { constraintOf, type Query } from "./Connection.ts"
 import * as EndpointDepths from "./EndpointDepths.ts"
+import * as HeldJobs from "./HeldJobs.ts"
 import { fromAllStateTables, REPORT, type StateRow, toReport, toStateRow, TRACE } from "./JobColumns.ts"
 import { chunkAttempt, type Entry, isFamily } from "./JobEntry.ts"
 import { listJobs } from "./JobLists.ts"
@@ -108,9 +109,6 @@ const waitingIds = async (
   return rows.map(([id]) => JobId.make(decodeId(id)))
 }
 
-/** A row if a worker has a running job. */
-const HOLDS = `SELECT 1 FROM stint.running WHERE endpoint = $1 AND worker = $2 LIMIT 1`
-
 /** The loaded IN_PROGRESS jobs of a worker, in order of submission. */
 const runningOf = ({ entries }: Transaction["work"], { endpoint, worker }: WorkerOf) =>
   [...entries.values()]
@@ -159,6 +157,7 @@ const make = Effect.gen(function*() {
   const db = yield* PostgresDatabase
   const tick = JobTimers.make(db)
   const pending = PendingClaims.make()
+  const holds = HeldJobs.make(db)
 
   /** Logs the errors of skipped jobs. */
   const reportRowErrors = Effect.suspend(() =>
@@ -215,17 +214,13 @@ const make = Effect.gen(function*() {
     )
 
   /**
-   * Applies an event that may end the jobs of a worker. Most workers that take jobs hold none: this is read without waiting for the transactions of
-   * other commands. A pending claim may give the worker jobs, and runs last in its transaction, so the event gets a transaction after it.
+   * Applies an event that may end the jobs of a worker, unless it holds none. A pending claim may give the worker jobs, and runs last in its transaction, so the event gets a transaction after it.
    */
   const applyToWorker = (filter: WorkerOf, event: JobMachineEvent): Effect.Effect<ReadonlyArray<ApplyResult>, StoreError> =>
     Effect.suspend(() =>
       pending.has(filter.endpoint, filter.worker)
         ? applyRunningFamily(filter, event)
-        : Effect.flatMap(
-          db.read("applyRunning", (query) => query(HOLDS, [filter.endpoint, filter.worker])),
-          (held) => held.length === 0 ? Effect.succeed([]) : applyRunningShared(filter, event)
-        )
+        : Effect.flatMap(holds(filter), (isHolding) => isHolding ? applyRunningShared(filter, event) : Effect.succeed([]))
     )
 
   const insertShared = (job: JobRecord, key: SubmissionKey | undefined, quotas: Quotas | undefined) =>

@@ -102,7 +102,12 @@ export const takeRules = (rule: Rule, isOneNode: boolean): void => {
         const store = yield* JobStore
         const { endpoint, submit } = yield* Scenario.make()
         const worker = { endpoint: endpoint.id, worker: "ann" }
-        const lose = store.applyRunning(worker, { _tag: "LoseLease", now: 0, ...worker, cause: "Worker ann requested another job." })
+        const lose = store.applyRunning(worker, {
+          _tag: "LoseLease",
+          now: 0,
+          ...worker,
+          cause: "Worker ann requested another job."
+        })
         // Opens the connections for reads, so that a read does not come long after the claim.
         assert.deepStrictEqual(yield* Effect.replicateEffect(lose, 4), [[], [], [], []])
         const { id } = yield* submit()
