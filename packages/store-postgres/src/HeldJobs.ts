@@ -1,6 +1,9 @@
 /**
  * Whether workers hold jobs. Most workers that take jobs hold none, and the takes of an idle platform come at the same times (`AlignedSleep`), so reads of
  * one turn share a statement, which waits for no transaction.
+ *
+ * While `running` has many dead rows (DeadRows.ts), this is read at most once a second for each worker, which counts as holding none in between. A job
+ * of a lost response then returns to the queue with a later take of its worker, or when its lease expires.
  */
 import type { StoreError } from "@stint/store/StoreError"
 import * as Effect from "effect/Effect"
@@ -15,6 +18,9 @@ import type { WorkerOf } from "./Transaction.ts"
 /** The maximum number of workers in one statement. */
 const MAX_WORKERS = 500
 
+/** How often a worker is looked up while there are many dead rows. */
+const RARE_MILLIS = 1_000
+
 /** The positions, from 1, of the workers that have a running job. */
 const HOLDERS = `SELECT u.n::int FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS u (endpoint, worker, n)
   CROSS JOIN LATERAL (SELECT 1 FROM stint.running r WHERE r.endpoint = u.endpoint AND r.worker = u.worker LIMIT 1) held`
@@ -23,8 +29,30 @@ const decodePosition = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int]))
 
 class Holds extends Request.Class<WorkerOf, boolean, StoreError> {}
 
-/** Reads whether a worker holds a job, as of the last commits. */
-export const make = (db: PostgresDatabase["Service"]): (worker: WorkerOf) => Effect.Effect<boolean, StoreError> => {
+/** Reads whether a worker holds a job, as of the last commits. `elapsed`: the monotonic time in milliseconds. */
+export const make = (
+  db: PostgresDatabase["Service"],
+  elapsed: () => number = () => performance.now()
+): (worker: WorkerOf) => Effect.Effect<boolean, StoreError> => {
+  const lookedUp = new Map<string, number>()
+
+  /** Whether the last lookup is too recent. Forgets old lookups. */
+  const isRecent = ({ endpoint, worker }: WorkerOf): boolean => {
+    if (!db.deadRows.isMany("running")) {
+      lookedUp.clear()
+      return false
+    }
+    const now = elapsed()
+    for (const [key, time] of lookedUp) {
+      if (now - time < RARE_MILLIS) break
+      lookedUp.delete(key)
+    }
+    const key = `${endpoint}\n${worker}`
+    if (lookedUp.has(key)) return true
+    lookedUp.set(key, now)
+    return false
+  }
+
   const resolver = RequestResolver.makeWith<Holds>({
     batchKey: () => "holds",
     delay: endOfTurn,
@@ -41,5 +69,8 @@ export const make = (db: PostgresDatabase["Service"]): (worker: WorkerOf) => Eff
         }
       )
   })
-  return ({ endpoint, worker }) => Effect.request(new Holds({ endpoint, worker }), resolver)
+  return ({ endpoint, worker }) =>
+    Effect.suspend(() =>
+      isRecent({ endpoint, worker }) ? Effect.succeed(false) : Effect.request(new Holds({ endpoint, worker }), resolver)
+    )
 }

@@ -17,9 +17,8 @@ import type { ClaimResult } from "@stint/store/JobStore"
 import * as Claims from "./Claims.ts"
 import { type Connection, constraintOf, sqlStateOf } from "./Connection.ts"
 import type { TallyRows } from "./TallyRows.ts"
-import { begin, type Needs, type Transaction } from "./Transaction.ts"
+import { begin, type Known, type Needs, type Transaction } from "./Transaction.ts"
 import { commit } from "./TransactionWrites.ts"
-import type { UnreadableRows } from "./UnreadableRows.ts"
 
 /** The maximum number of commands in one transaction. A higher limit would gain little, because the cost of the sync per command is already small. */
 const MAX_COMMANDS = 256
@@ -111,7 +110,7 @@ const causeOf = (failure: unknown): unknown => failure instanceof TransactionFai
 const isLost = (failure: unknown): boolean => failure instanceof TransactionFailed && failure.isLost
 
 /** Starts an idle group commit. `connect` returns its connection, and opens it again after it was lost. */
-export const make = (connect: () => Promise<Connection>, tallies: TallyRows, unreadable: UnreadableRows): JobGroupCommit => {
+export const make = (connect: () => Promise<Connection>, tallies: TallyRows, known: Known): JobGroupCommit => {
   let pending: Array<Command> = []
   let running = false
   const waiting: Array<() => void> = []
@@ -126,7 +125,7 @@ export const make = (connect: () => Promise<Connection>, tallies: TallyRows, unr
         await tallies.reload(connection.query)
         mustReload = false
       }
-      const transaction = begin(connection, tallies.begin(), unreadable, commands.length === 1)
+      const transaction = begin(connection, tallies.begin(), known, commands.length === 1)
       await transaction.prepare(commands.map(({ needs }) => needs))
       const again: Array<Command> = []
       // Claims run last: they see what the other commands have changed.
@@ -134,7 +133,7 @@ export const make = (connect: () => Promise<Connection>, tallies: TallyRows, unr
         const done = one.run(transaction)
         if ((done instanceof Promise ? await done : done) === "Again") again.push(one)
       }
-      await commit(transaction.work, connection.execute)
+      await commit(transaction.work, connection.execute, known.cursors)
       return again
     } catch (cause) {
       mustReload = true

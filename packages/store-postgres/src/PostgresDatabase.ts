@@ -18,8 +18,10 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
+import * as ClaimCursors from "./ClaimCursors.ts"
 import type * as Claims from "./Claims.ts"
 import { connect, type Connection, type ConnectionOptions, type Query, sqlStateOf } from "./Connection.ts"
+import * as DeadRows from "./DeadRows.ts"
 import * as JobGroupCommit from "./JobGroupCommit.ts"
 import { openTables } from "./OpenTables.ts"
 import * as Pooler from "./Pooler.ts"
@@ -69,6 +71,7 @@ export class PostgresDatabase extends Context.Service<PostgresDatabase, {
   /** Changes jobs and batches in a separate transaction. */
   readonly alone: <A>(operation: string, run: (transaction: Transaction) => Promise<A>) => Effect.Effect<A, StoreError>
   readonly unreadable: UnreadableRows.UnreadableRows
+  readonly deadRows: DeadRows.DeadRows
 }>()("@stint/store-postgres/PostgresDatabase") {}
 
 /** The number of connections for reads. */
@@ -226,7 +229,9 @@ export const layer = (options: Options): Layer.Layer<PostgresDatabase, PostgresO
       })
 
       const unreadable = UnreadableRows.make()
-      const groupCommit = JobGroupCommit.make(commitSlot.get, TallyRows.make(node), unreadable)
+      const deadRows = DeadRows.make()
+      const known = { unreadable, deadRows, cursors: ClaimCursors.make(deadRows) }
+      const groupCommit = JobGroupCommit.make(commitSlot.get, TallyRows.make(node), known)
       yield* Effect.addFinalizer(() => Effect.promise(groupCommit.idle))
       const writer = makeWriter(writerSlot)
 
@@ -291,7 +296,8 @@ export const layer = (options: Options): Layer.Layer<PostgresDatabase, PostgresO
         shared: (operation, needs, run) => submitted(operation, (settle) => groupCommit.shared(needs, run, settle)),
         claim: (claim) => submitted("claim", (settle) => groupCommit.claim(claim, settle)),
         alone: (operation, run) => submitted(operation, (settle) => groupCommit.alone(run, settle)),
-        unreadable
+        unreadable,
+        deadRows
       })
     })
   )

@@ -143,6 +143,18 @@ export interface TallyRows {
   readonly reload: (query: Query) => Promise<void>
 }
 
+/**
+ * Deletes the previous rows. `OFFSET 0`, because a planner that has seen an empty table would read all its rows, and later all dead ones, instead of
+ * looking up each row.
+ */
+const REPLACE = `WITH deleted AS (
+    DELETE FROM stint.tallies WHERE ctid = ANY(ARRAY(
+      SELECT t.ctid FROM unnest($1::text[], $2::text[], $3::bigint[]) AS u (scope, id, gen) CROSS JOIN LATERAL (
+        SELECT ctid FROM stint.tallies WHERE scope = u.scope AND id = u.id AND node = $4 AND gen = u.gen OFFSET 0
+      ) t
+    )) RETURNING 1
+  ) SELECT 1 / (CASE WHEN count(*) = $5 THEN 1 ELSE 0 END) FROM deleted`
+
 interface Written {
   readonly gen: number
   readonly counts: Readonly<Counts>
@@ -202,10 +214,7 @@ export const make = (node: number): TallyRows => {
           query(`SELECT 1 / count(*) FROM (SELECT 1 FROM stint.nodes WHERE no = $1 FOR KEY SHARE) n`, [node]),
           // The same when another process has taken over the rows of this node.
           old.length === 0 ? undefined : query(
-            `WITH deleted AS (
-               DELETE FROM stint.tallies t USING unnest($1::text[], $2::text[], $3::bigint[]) AS u (scope, id, gen)
-               WHERE t.scope = u.scope AND t.id = u.id AND t.node = $4 AND t.gen = u.gen RETURNING 1
-             ) SELECT 1 / (CASE WHEN count(*) = $5 THEN 1 ELSE 0 END) FROM deleted`,
+            REPLACE,
             [old.map(({ scope }) => scope), old.map(({ id }) => id), old.map(({ gen }) => gen - 1), node, old.length]
           ),
           query(

@@ -14,8 +14,10 @@ import type { Quotas, QuotaScope, QuotaUsage } from "@stint/store/Quota"
 import { isChild } from "@stint/store/RunTransactions"
 import { hash } from "node:crypto"
 import { toBatch } from "./BatchRows.ts"
+import type * as ClaimCursors from "./ClaimCursors.ts"
 import * as ConcurrencySlots from "./ConcurrencySlots.ts"
 import type { Connection, Row } from "./Connection.ts"
+import type * as DeadRows from "./DeadRows.ts"
 import {
   fromAllStateTables,
   RECORD,
@@ -69,6 +71,13 @@ interface Keyed {
   readonly owner: string
   readonly id: JobId
   readonly fingerprint: string
+}
+
+/** What a node knows of the rows from earlier transactions. */
+export interface Known {
+  readonly unreadable: Unreadable.UnreadableRows
+  readonly deadRows: DeadRows.DeadRows
+  readonly cursors: ClaimCursors.ClaimCursors
 }
 
 /** A transaction with its loaded rows. */
@@ -145,6 +154,32 @@ const RUNNING = `SELECT ${WITH_WEBHOOK_PAYLOADS} FROM stint.running s JOIN stint
       JOIN stint.running r ON r.endpoint = u.endpoint AND r.worker = u.worker
   ) ORDER BY s.id FOR UPDATE OF s`
 
+/**
+ * A part of the ready jobs of an endpoint, in claim order. `MATERIALIZED`, because a subquery may run once for each row and then lock more rows than
+ * its limit.
+ */
+const readyPart = (name: string, condition = "", taken = "") =>
+  `${name} AS MATERIALIZED (
+    SELECT * FROM stint.ready WHERE endpoint = $1 AND id <> ALL($3::text[])${condition}
+    ORDER BY priority DESC, seq LIMIT $2${taken} FOR UPDATE SKIP LOCKED
+  )`
+
+const readyRecords = (parts: string, source: string) =>
+  `WITH ${parts} SELECT ${RECORD} FROM ${source} JOIN stint.jobs j ON j.id = s.id ORDER BY s.priority DESC, s.seq`
+
+const READY = readyRecords(readyPart("s"), "s")
+const READY_SHARED = readyRecords(readyPart("s", " AND NOT isolated"), "s")
+
+/** As `READY`, without the jobs of the priority `$4` before the position `$5` (ClaimCursors.ts). */
+const READY_FROM = readyRecords(
+  [
+    readyPart("higher", " AND priority > $4"),
+    readyPart("same", " AND priority = $4 AND seq >= $5", " - (SELECT count(*) FROM higher)"),
+    readyPart("lower", " AND priority < $4", " - (SELECT count(*) FROM higher) - (SELECT count(*) FROM same)")
+  ].join(", "),
+  "(SELECT * FROM higher UNION ALL SELECT * FROM same UNION ALL SELECT * FROM lower) s"
+)
+
 /** How often to search again for a job that moves between the tables. */
 const MAX_LOOKS = 20
 
@@ -155,7 +190,7 @@ const hasLimit = (quotas: Quotas | undefined, scope: QuotaScope): boolean =>
 export const begin = (
   connection: Connection,
   tallies: TallyRows.TallyChanges,
-  unreadable: Unreadable.UnreadableRows,
+  { cursors, deadRows, unreadable }: Known,
   isAlone: boolean
 ): Transaction => {
   const { query } = connection
@@ -274,20 +309,21 @@ export const begin = (
     await lockSlots()
   }
 
-  const lockReady: Transaction["lockReady"] = async (endpoint, limit, now, only) => {
+  const lockReady = async (endpoint: EndpointId, limit: number, now: number, only?: "shared" | "cursor"): Promise<number> => {
     const known = [...work.entries.values()].filter(({ head, input }) => head.endpoint === endpoint && input.input !== null)
-    const rows = await query(
-      // `MATERIALIZED`, because a subquery may run once for each row and then lock more rows than its limit.
-      `WITH s AS MATERIALIZED (
-         SELECT * FROM stint.ready WHERE endpoint = $1 AND id <> ALL($3::text[])${only === undefined ? "" : " AND NOT isolated"}
-         ORDER BY priority DESC, seq LIMIT $2 FOR UPDATE SKIP LOCKED
-       ) SELECT ${RECORD} FROM s JOIN stint.jobs j ON j.id = s.id ORDER BY s.priority DESC, s.seq`,
-      [endpoint, limit, [...known.map(({ head }) => head.id), ...unreadable.ids(now)]]
-    )
+    const values = [endpoint, limit, [...known.map(({ head }) => head.id), ...unreadable.ids(now)]]
+    const place = only === "cursor" ? cursors.of(endpoint) : undefined
+    const next = place === undefined ? [] : await query(READY_FROM, [...values, place.priority, place.seq])
+    const started = performance.now()
+    const rows = next.length > 0 ? next : await query(only === "shared" ? READY_SHARED : READY, values)
     const found = unreadable.readable(rows, now).map(work.add)
     for (const { head } of found) offered.add(head.id)
+    if (only === "cursor" && deadRows.isMany("ready")) {
+      const places = found.map((entry) => ({ priority: entry.head.priority, seq: ConcurrencySlots.positionOf(entry) }))
+      cursors.found(endpoint, places, next.length > 0 ? undefined : performance.now() - started)
+    }
     const last = found.at(-1)
-    if (only === undefined) {
+    if (only !== "shared") {
       if (rows.length === limit && last !== undefined) lastReady.set(endpoint, last)
       else lastReady.delete(endpoint)
     }
@@ -415,7 +451,8 @@ export const begin = (
       loadIsolated([...wanted.keys()]),
       ConcurrencySlots.loadLimits(query, work.slots, [...wanted.keys()]),
       // Runs last, because no command may wait for a lock that a claim holds.
-      Promise.all([...wanted].map(([endpoint, { limit, now }]) => lockReady(endpoint, limit, now)))
+      Promise.all([...wanted].map(([endpoint, { limit, now }]) => lockReady(endpoint, limit, now, "cursor"))),
+      ...(wanted.size === 0 ? [] : [deadRows.count(query)])
     ]
     if (isRelated) {
       const [ofWorkers] = await Promise.all([idsOfWorkers(workers), ...first(), runs.begin(related)])

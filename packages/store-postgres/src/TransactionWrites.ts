@@ -7,6 +7,7 @@ import { dueAt } from "@stint/store/JobMachine"
 import type { JobHead } from "@stint/store/JobRecord"
 import * as Schema from "effect/Schema"
 import { BatchBody } from "./BatchRows.ts"
+import type { ClaimCursors } from "./ClaimCursors.ts"
 import { positionOf } from "./ConcurrencySlots.ts"
 import { encodeValues } from "./Connection.ts"
 import { DELIVERY } from "./DeliveryRows.ts"
@@ -154,7 +155,7 @@ const removeLogs = async ({ entries, query, tallies }: Work, removed: ReadonlyAr
 }
 
 /** Sends all changes and the `COMMIT`. Resolves after the commit. Sends nothing when a value cannot be sent. */
-export const commit = async (work: Work, execute: (text: string) => Promise<void>): Promise<void> => {
+export const commit = async (work: Work, execute: (text: string) => Promise<void>, cursors: ClaimCursors): Promise<void> => {
   const { batches, deliveries, entries, failures, query, runWork, schedules, slots, tallies } = work
   const sorted = sort(entries.values())
   await removeLogs(work, sorted.removed)
@@ -167,6 +168,9 @@ export const commit = async (work: Work, execute: (text: string) => Promise<void
     if (rows.length > 0) send(insertAll(table, columns), transpose(rows))
   }
 
+  for (const entry of sorted.arrived.ready) {
+    cursors.arrived(entry.head.endpoint, { priority: entry.head.priority, seq: positionOf(entry) })
+  }
   insert("jobs", JOB, sorted.inserted.map(jobValues))
   insert(
     "tags",
