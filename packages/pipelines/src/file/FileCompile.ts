@@ -94,7 +94,7 @@ const streamOf = (kind: StepKind.Any, given: unknown): StepRun => {
     Stream.unwrap(
       Effect.map(receive(value), ({ chosen, input }) =>
         Stream.mapEffect(
-          Stream.suspend(() => chunksOf(kind.run(input, chosen, context))),
+          chunksOf(() => kind.run(input, chosen, context), context),
           (chunk) => encode(chunk)
         ))
     )
