@@ -76,11 +76,17 @@ export const MAX_STEP_INPUT = 4_096
 export const StepInput = Schema.Union([Schema.Struct({ value: Schema.Json }), Schema.Struct({ text: Schema.String })])
 export type StepInput = typeof StepInput.Type
 
+/** The highest priority of a child job. The lowest is its negative. */
+export const MAX_PRIORITY = 1_000
+
+/** The priority of a child job. */
+export const ChildPriority = Schema.Int.check(Schema.isBetween({ minimum: -MAX_PRIORITY, maximum: MAX_PRIORITY }))
+
 /** The body of a `spawn` record: the child job. */
 export const SpawnBody = Schema.Struct({
   endpoint: Schema.String,
   input: Schema.Unknown,
-  priority: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: -1000, maximum: 1000 }))),
+  priority: Schema.optionalKey(ChildPriority),
   tags: Schema.optionalKey(Tags),
   executionTimeoutMs: Schema.optionalKey(duration),
   /** After this time the child is cancelled, and the path ends with TIMED_OUT. */
