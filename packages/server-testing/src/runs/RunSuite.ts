@@ -81,7 +81,7 @@ export const runCallers = (it: ServerIt): void => {
       yield* start()
       yield* journal({
         records: [
-          { path: "write", kind: "step", body: { text: "grüße" }, ms: 800 },
+          { path: "write", kind: "step", body: { text: "grüße", error: "in the output" }, ms: 800 },
           { path: "charge~1", kind: "failed", body: { error: "card declined" }, ms: 30 },
           { path: "stamp", kind: "spawn", body: { endpoint: children.id, input: {} } },
           { path: "lost", kind: "spawn", body: { endpoint: "no-such-endpoint", input: {} } },
@@ -93,7 +93,7 @@ export const runCallers = (it: ServerIt): void => {
       expect(all).toMatchObject({ run: id, status: "IN_PROGRESS", phase: "doing", definition: HASH })
       expect(all).not.toHaveProperty("next")
       expect(all.steps).toMatchObject([
-        { path: "write", kind: "step", state: "completed", output: { text: "grüße" } },
+        { path: "write", kind: "step", state: "completed", output: { text: "grüße", error: "in the output" } },
         {
           path: "charge",
           kind: "step",
@@ -104,6 +104,7 @@ export const runCallers = (it: ServerIt): void => {
         { path: "lost", kind: "run", state: "failed", error: expect.stringContaining("no-such-endpoint") },
         { path: "approve", kind: "waitFor", state: "open", event: { name: "approved", key: "7" }, until: expect.any(Number) }
       ])
+      expect(all.steps[0]).not.toHaveProperty("error")
       // A step that is a function is recorded when it ends.
       expect(all.steps.map(({ endedAt, startedAt }) =>
         endedAt === undefined || startedAt === undefined ? undefined : endedAt - startedAt

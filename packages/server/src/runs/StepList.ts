@@ -121,7 +121,8 @@ const isStream = ({ body }: RunEntry): boolean => body?.startsWith("{\"chunks\":
 const apply = (step: StepText, { attempt, isWait }: Place, entry: RunEntry, endpoint: Pick<Endpoint, "errorTraceback">): void => {
   const { at, body, kind, ms } = entry
   const startedAt = ms === null ? undefined : at - ms
-  const failure = memberOf(entry, "error")
+  // An output may have a member with this name, too, and may be large.
+  const failure = kind === "failed" || kind === "end" ? memberOf(entry, "error") : undefined
   const error = failure === undefined ? undefined : errorForCaller(failure, endpoint)
   const settle = (state: RunStep["state"]) => {
     step.state = state
