@@ -6,7 +6,7 @@ import type { RunStep, StepAttempt } from "@stint/contract/RunSteps"
 import * as Output from "./Output.ts"
 
 /** A time in UTC. `millis`: since 1970. */
-export const timeText = (millis: number): string => new Date(millis).toISOString().slice(0, 19).replace("T", " ")
+const timeText = (millis: number): string => new Date(millis).toISOString().slice(0, 19).replace("T", " ")
 
 /** How many characters of an output the table shows. */
 const MOST_OUTPUT = 60
