@@ -20,6 +20,7 @@ export const pairedTests: ReadonlyArray<string> = [
   "packages/store-postgres/test/PostgresConformance.long.test.ts",
   "apps/cli/test/Pipelines.long.test.ts",
   "apps/cli/test/Builds.long.test.ts",
+  "apps/cli/test/ChildKills.long.test.ts",
   "apps/cli/test/Containers.long.test.ts",
   "apps/cli/test/ManyNodes.long.test.ts",
   "apps/cli/test/GitToRollback.long.test.ts",

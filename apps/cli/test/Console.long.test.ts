@@ -87,6 +87,7 @@ describe("the web console in a browser", () => {
       ["pipeline", "/console/pipelines/album", "Definition"],
       ["run-waiting", `/console/pipelines/album/${waitingRun}`, "Send the event"],
       ["run-failed", `/console/pipelines/album/${failedRun}`, "Grace declined the album"],
+      ["run-retried", `/console/pipelines/album/${failedRun}?node=thumbnail`, "shrinks clara.raw"],
       ["schedules", "/console/schedules", "monthly-invoices"],
       ["schedule", "/console/schedules/stories/nightly", "Next firings"],
       ["schedule-new", "/console/schedules/new", "The next times"],

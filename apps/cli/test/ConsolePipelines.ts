@@ -56,6 +56,15 @@ export const followRun = async (): Promise<void> => {
   await page.getByLabel("the output", { exact: true }).getByText("anna.jpg").waitFor()
   await page.getByLabel("the output of list", { exact: true }).getByText("anna.raw").waitFor()
   await page.getByRole("rowheader", { name: "thumbnail[2]" }).waitFor()
+  // A step that was retried is one row, which unfolds. The log has the lines of this node alone.
+  const locked = page.getByText("berta.raw is locked", { exact: true })
+  expect(await locked.count()).toBe(0)
+  await page.getByRole("button", { name: "2 attempts" }).click()
+  await locked.waitFor()
+  await page.getByRole("rowheader", { name: "Attempt 2" }).waitFor()
+  await page.getByRole("log").getByText("shrinks clara.raw").waitFor()
+  await page.getByRole("log").scrollIntoViewIfNeeded()
+  await browser.picture(page, "run-attempts")
   await page.reload()
   await page.getByRole("heading", { name: "thumbnail" }).waitFor()
   await graph.getByRole("button", { name: "story" }).click()
@@ -72,6 +81,7 @@ export const followRun = async (): Promise<void> => {
   await graph.getByRole("button", { name: "publish" }).getByText("failed").waitFor()
   await graph.getByRole("button", { name: "publish" }).click()
   await page.getByLabel("Error").getByText("Grace declined the album").waitFor()
+  await page.getByLabel("the input", { exact: true }).getByText("cover of 3.html").waitFor()
   expect((await platform.ended("album", run)).status).toBe("FAILED")
 
   await graph.getByRole("button", { name: "approval" }).click()
@@ -80,7 +90,8 @@ export const followRun = async (): Promise<void> => {
   await graph.getByRole("button", { name: "approval" }).getByText("waits").waitFor()
   await data.fill(JSON.stringify({ approved: true, by: "Ada" }))
   await page.getByRole("button", { name: "Send the event" }).click()
-  await graph.getByRole("button", { name: "publish" }).getByText("completed").waitFor()
+  // The box shows how long the step took, or that it completed within the same millisecond.
+  await graph.getByRole("button", { name: "publish" }).getByText(/^step, (completed|[\d.]+ m?s)$/).waitFor()
   expect(await platform.ended("album", run)).toMatchObject({ status: "COMPLETED", output: "cover of 3.html" })
 
   await page.getByRole("link", { name: "Job and logs" }).click()

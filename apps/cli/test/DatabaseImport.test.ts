@@ -75,7 +75,7 @@ describe.skipIf(missing !== undefined)(missing ?? "stint database import", () =>
   }, 120_000)
   afterAll(() => cluster?.stop(), 120_000)
 
-  const write = (schema = "v27.sql", more = MORE) => {
+  const write = (schema = "v28.sql", more = MORE) => {
     const db = new DatabaseSync(join(folder, "stint.db"))
     db.exec(`PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL; PRAGMA application_id = ${APPLICATION}`)
     db.exec(readFileSync(join(SCHEMAS, schema), "utf8"))

@@ -1,5 +1,5 @@
 /**
- * 100,000 runs of a pipeline that sleep in SQLite until different times. All of them end, a sweep of the timers stays bounded, and the sleeping runs
+ * 100,000 runs of a pipeline that sleep in SQLite or PostgreSQL until different times. All of them end, a sweep of the timers stays bounded, and the sleeping runs
  * use little memory and CPU time and do not slow other jobs down.
  */
 import { EndpointId, JobId } from "@stint/contract/Ids"
@@ -7,12 +7,15 @@ import { toJsonText } from "@stint/contract/Json"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as RunQueue from "@stint/queue/RunQueue"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
+import * as Postgres from "@stint/store-postgres"
+import { missing } from "@stint/store-postgres/testing"
 import * as Sqlite from "@stint/store-sqlite"
 import { Scenario } from "@stint/store-testing"
 import { JobStore } from "@stint/store/JobStore"
 import { uuidV7At } from "@stint/store/UuidV7"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
 import * as TestClock from "effect/testing/TestClock"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -21,6 +24,7 @@ import process from "node:process"
 import { setFlagsFromString } from "node:v8"
 import { runInNewContext } from "node:vm"
 import { afterAll, describe, expect, it } from "vitest"
+import { startDatabase } from "./SharedDatabase.ts"
 
 const TIMERS = 100_000
 /** How many runs a worker begins or ends in one request. */
@@ -43,11 +47,19 @@ const MEBIBYTE = 1024 * 1024
 const folder = mkdtempSync(join(tmpdir(), "stint-timers-"))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-const world = RunQueue.layer.pipe(
-  Layer.provideMerge(JobQueue.layer),
-  Layer.provideMerge(WorkerRegistry.layer),
-  Layer.provideMerge(Sqlite.layer({ file: join(folder, "stint.db"), durability: "D1" }))
-)
+const queue = RunQueue.layer.pipe(Layer.provideMerge(JobQueue.layer), Layer.provideMerge(WorkerRegistry.layer))
+
+const sqlite = queue.pipe(Layer.provideMerge(Sqlite.layer({ file: join(folder, "stint.db"), durability: "D1" })))
+
+const postgres = queue.pipe(Layer.provideMerge(Layer.unwrap(
+  Effect.map(
+    Effect.acquireRelease(
+      Effect.promise(() => startDatabase()),
+      (database) => Effect.promise(() => database[Symbol.asyncDispose]())
+    ),
+    ({ url }) => Postgres.layer({ url: Redacted.make(url) })
+  )
+)))
 
 const quantile = (values: ReadonlyArray<number>, share: number): number =>
   values.toSorted((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * share))] ?? 0
@@ -79,17 +91,21 @@ const timed = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
     return Effect.map(effect, (value) => ({ value, millis: performance.now() - begun }))
   })
 
-/** The median time to claim a job of another endpoint. */
+/** The median time to claim a job of another endpoint, in the quietest of three rounds. */
 const claims = Effect.gen(function*() {
   const store = yield* JobStore
-  const times: Array<number> = []
-  for (let at = 0; at < 500; at++) {
-    yield* store.insert(record(OTHERS, 0))
-    const { millis, value } = yield* timed(store.claim(OTHERS, 1, { _tag: "Claim", now: 0, worker: "bob" }))
-    expect(value.jobs).toHaveLength(1)
-    times.push(millis)
+  const medians: Array<number> = []
+  for (let round = 0; round < 3; round++) {
+    const times: Array<number> = []
+    for (let at = 0; at < 200; at++) {
+      yield* store.insert(record(OTHERS, 0))
+      const { millis, value } = yield* timed(store.claim(OTHERS, 1, { _tag: "Claim", now: 0, worker: "bob" }))
+      expect(value.jobs).toHaveLength(1)
+      times.push(millis)
+    }
+    medians.push(quantile(times, 0.5))
   }
-  return quantile(times, 0.5)
+  return Math.min(...medians)
 })
 
 /** Begins runs that sleep: the worker records the sleep and parks. */
@@ -155,8 +171,18 @@ const finish = Effect.gen(function*() {
   }
 })
 
-describe("100,000 sleeps", () => {
-  it("R5: all end, in bounded sweeps; until then they cost little memory and time", async () => {
+const STORES: ReadonlyArray<{
+  readonly name: string
+  readonly world: Layer.Layer<RunQueue.RunQueue | JobQueue.JobQueue | JobStore>
+  readonly skipped: string | undefined
+}> = [
+  { name: "SQLite", world: Layer.orDie(sqlite), skipped: undefined },
+  { name: "PostgreSQL", world: Layer.orDie(postgres), skipped: missing }
+]
+
+describe.each(STORES)("100,000 sleeps in $name", ({ name, skipped, world }) => {
+  it("R5: all end, in bounded sweeps; until then they cost little memory and time", async (context) => {
+    if (skipped !== undefined) context.skip(skipped)
     const program = Effect.gen(function*() {
       const queue = yield* JobQueue.JobQueue
       const runs = yield* RunQueue.RunQueue
@@ -225,7 +251,7 @@ describe("100,000 sleeps", () => {
         quantile(sweeps, 1).toFixed(1)
       } ms, up to ${Math.max(...most)} of them for one interval`
     ]
-    process.stdout.write(`${TIMERS} sleeps: ${figures.join("; ")}\n`)
+    process.stdout.write(`${TIMERS} sleeps in ${name}: ${figures.join("; ")}\n`)
     expect(ended).toBe(TIMERS)
     expect(Math.max(...sweeps)).toBeLessThan(SLOWEST_SWEEP)
     expect(held).toBeLessThan(50 * MEBIBYTE)

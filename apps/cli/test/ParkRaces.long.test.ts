@@ -26,6 +26,7 @@ import process from "node:process"
 import { afterAll, describe, expect, it } from "vitest"
 import { startDatabase } from "./SharedDatabase.ts"
 
+const RACES = 10_000
 const AT_ONCE = 50
 /** How long a run may wait after its event has been stored. Milliseconds. */
 const LONGEST = 1_000
@@ -61,25 +62,21 @@ const sqlite = Sqlite.layer({ file: join(folder, "stint.db"), durability: "D1" }
 
 const STORES: ReadonlyArray<{
   readonly name: string
-  readonly races: number
   readonly skipped: string | undefined
   readonly open: Effect.Effect<Nodes, never, Scope.Scope>
 }> = [
   {
     name: "memory",
-    races: 10_000,
     skipped: undefined,
     open: Effect.map(Effect.orDie(Layer.build(runQueue.pipe(Layer.provideMerge(memory)))), alone)
   },
   {
     name: "SQLite",
-    races: 10_000,
     skipped: undefined,
     open: Effect.map(Effect.orDie(Layer.build(runQueue.pipe(Layer.provideMerge(sqlite)))), alone)
   },
   {
     name: "PostgreSQL, at two nodes",
-    races: SeededRandom.chaosMinutes() === undefined ? 2_000 : 10_000,
     skipped: missing,
     open: Effect.orDie(Effect.flatMap(postgres, (stores) => {
       const node = Layer.build(runQueue.pipe(Layer.provideMerge(stores)))
@@ -125,7 +122,7 @@ const race = Effect.fnUntraced(function*(
   return { state: answer?.state, isLost: !knows && job?.status !== "IN_QUEUE", waited }
 })
 
-describe.each(STORES)("$races parks against their events in $name", ({ open, races, skipped }) => {
+describe.each(STORES)("10,000 parks against their events in $name", ({ name, open, skipped }) => {
   it("lose no wake, and none waits for more than a second", async (context) => {
     if (skipped !== undefined) context.skip(skipped)
     const next = SeededRandom.seededRandom(SeededRandom.runSeed())
@@ -134,7 +131,7 @@ describe.each(STORES)("$races parks against their events in $name", ({ open, rac
       const runs = yield* RunQueue.RunQueue
       yield* runs.define(ENDPOINT, [{ hash: HASH, graph: toJsonText({ name: "letters", nodes: [] }) }])
       const found: Array<Effect.Success<ReturnType<typeof race>>> = []
-      for (let at = 0; at < races; at += AT_ONCE) {
+      for (let at = 0; at < RACES; at += AT_ONCE) {
         const now = Date.now()
         const inserted = yield* Effect.forEach(
           Array.from({ length: AT_ONCE }),
@@ -160,13 +157,13 @@ describe.each(STORES)("$races parks against their events in $name", ({ open, rac
       ({ sender, worker }) => Effect.provideContext(raced(Context.get(sender, RunQueue.RunQueue)), worker)
     )
     const found = await Effect.runPromise(Effect.scoped(program))
-    expect(found).toHaveLength(races)
+    expect(found).toHaveLength(RACES)
     expect(found.filter(({ isLost }) => isLost)).toEqual([])
     expect(Math.max(...found.map(({ waited }) => waited))).toBeLessThan(LONGEST)
     // Both sides must win often, or nothing is raced.
     const parked = found.filter(({ state }) => state === "parked").length
-    expect(Math.min(parked, races - parked)).toBeGreaterThan(races / 100)
+    expect(Math.min(parked, RACES - parked)).toBeGreaterThan(RACES / 100)
     const slowest = Math.max(...found.map(({ waited }) => waited)).toFixed(0)
-    process.stdout.write(`${races} races: ${parked} parked, ${races - parked} continued, slowest ${slowest} ms\n`)
+    process.stdout.write(`${RACES} races in ${name}: ${parked} parked, ${RACES - parked} continued, slowest ${slowest} ms\n`)
   }, 600_000)
 })

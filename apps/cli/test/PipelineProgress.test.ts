@@ -35,15 +35,31 @@ describe("the progress of a run", () => {
     expect(new Set(Object.values(statesOf([])))).toEqual(new Set(["-"]))
   })
 
-  it("counts the items of a list, and a repeated attempt as the same item", () => {
-    const retried: RunStep = { path: "thumbnail[1]~2", kind: "run", state: "open", job: "j", endpoint: "shrink" }
-    const first: RunStep = { ...done("thumbnail[1]", "run"), state: "failed" }
-    expect(statesOf([LIST, COUNT, done("thumbnail[0]", "run"), first, retried])).toMatchObject({
+  it("counts the items of a list that have completed", () => {
+    const retried: RunStep = {
+      path: "thumbnail[1]",
+      kind: "run",
+      state: "open",
+      job: "j",
+      endpoint: "shrink",
+      attempts: [{ attempt: 1, state: "failed", error: "too large" }, { attempt: 2, state: "open", job: "j" }]
+    }
+    expect(statesOf([LIST, COUNT, done("thumbnail[0]", "run"), retried])).toMatchObject({
       list: "completed",
       thumbnail: "open, 1 of 3"
     })
     expect(statesOf([LIST, COUNT, ...ITEMS])).toMatchObject({ thumbnail: "completed, 3 of 3" })
     expect(statesOf([LIST, { ...COUNT, output: { items: 0 } }])).toMatchObject({ thumbnail: "completed, 0 of 0" })
+  })
+
+  it("says which attempt of an open step runs, and why the one before it failed", () => {
+    const retried: RunStep = {
+      path: "list",
+      kind: "step",
+      state: "open",
+      attempts: [{ attempt: 1, state: "failed", error: "no answer" }, { attempt: 2, state: "failed", error: "timeout\n at x" }]
+    }
+    expect(statesOf([retried])).toMatchObject({ list: "open, attempt 3, after: timeout" })
   })
 
   it("gives an all and a branch the state of what is inside them, and skips the other branches", () => {

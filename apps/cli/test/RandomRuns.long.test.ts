@@ -5,20 +5,23 @@ import { EndpointId } from "@stint/contract/Ids"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as RunQueue from "@stint/queue/RunQueue"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
+import * as Postgres from "@stint/store-postgres"
+import { execute, missing } from "@stint/store-postgres/testing"
 import * as Sqlite from "@stint/store-sqlite"
-import { Scenario } from "@stint/store-testing"
 import * as EndpointStore from "@stint/store/EndpointStore"
 import * as MemoryJobStore from "@stint/store/MemoryJobStore"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
 import * as References from "effect/References"
 import * as TestClock from "effect/testing/TestClock"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import process from "node:process"
-import { afterAll, describe, it } from "vitest"
+import { afterAll, beforeAll, beforeEach, describe, it } from "vitest"
 import { endsAlike, Job, undoesAll } from "../../../packages/pipelines/test/RandomPipelines.ts"
+import { type SharedDatabase, startDatabase } from "./SharedDatabase.ts"
 import * as StoreRuns from "./StoreRuns.ts"
 
 const folder = mkdtempSync(join(tmpdir(), "stint-random-runs-"))
@@ -34,29 +37,50 @@ const sqlite = () => {
   return queue.pipe(Layer.provideMerge(Layer.orDie(Sqlite.layer({ file: join(folder, `${files}.db`), durability: "D1" }))))
 }
 
-/** Each run has its own endpoints, so that an event reaches only its own run. */
+let cluster: SharedDatabase | undefined
+beforeAll(async () => {
+  if (missing === undefined) cluster = await startDatabase()
+}, 120_000)
+afterAll(() => cluster?.[Symbol.asyncDispose](), 120_000)
+
+/** Each run has an empty database, because the jobs of an earlier run must not be claimed. */
+const postgres = () => {
+  const name = `random${++databases}`
+  const made = Effect.promise(async () => {
+    if (cluster === undefined) throw new Error("the cluster is not running")
+    await execute(cluster.url, `CREATE DATABASE ${name}`)
+    return Postgres.layer({ url: Redacted.make(cluster.cluster.url(name)) })
+  })
+  return queue.pipe(Layer.provideMerge(Layer.orDie(Layer.unwrap(made))))
+}
+let databases = 0
+
+/** Each run has its own endpoint, so that an event reaches only its own run. */
 let started = 0
+const activity = StoreRuns.makeActivity()
 const host = {
   start: (pipeline: Parameters<typeof StoreRuns.start>[0], crash: Parameters<typeof StoreRuns.start>[3]) =>
     Effect.suspend(() => {
       started++
-      return StoreRuns.start(
-        pipeline,
-        Job,
-        { pipeline: EndpointId.make(`random-${started}`), jobs: EndpointId.make("job") },
-        crash
-      )
+      const ids = { pipeline: EndpointId.make(`random-${started}`), jobs: EndpointId.make("job") }
+      return StoreRuns.start(pipeline, Job, ids, crash, activity)
     }).pipe(Effect.orDie),
-  settle: Scenario.settle
+  settle: StoreRuns.settled(activity)
 }
 
 const quiet = Layer.merge(TestClock.layer(), Layer.succeed(References.MinimumLogLevel, "None"))
 
 const runs = Number(process.env["STINT_PROPERTY_RUNS"] ?? 20)
 
-describe.each([{ name: "memory", world: memory }, { name: "SQLite", world: sqlite }])(
+describe.each([
+  { name: "memory", world: memory, skipped: undefined },
+  { name: "SQLite", world: sqlite, skipped: undefined },
+  { name: "PostgreSQL", world: postgres, skipped: missing }
+])(
   "a random pipeline that fails, waits and is undone, over the queue in $name",
-  ({ world }) => {
+  ({ skipped, world }) => {
+    beforeEach(({ skip }) => skip(skipped !== undefined, skipped))
+
     const run: Parameters<typeof endsAlike<Effect.Services<ReturnType<typeof host.start>>>>[2] = (program) =>
       Effect.runPromise(Effect.scoped(Effect.provide(program, Layer.provideMerge(world(), quiet))))
 

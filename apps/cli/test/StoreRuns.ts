@@ -2,7 +2,7 @@
  * Runs pipelines of tests over the queue and a real store, in this process and without HTTP. It has the operations of `PipelineTest`.
  *
  * ```
- *   pipeline --RunWrite--> Journal (here) --> RunQueue --> store: memory, SQLite
+ *   pipeline --RunWrite--> Journal (here) --> RunQueue --> store: memory, SQLite, PostgreSQL
  *      ^                                                    |
  *      `----- claimed jobs: the run, its next activations, its child jobs
  * ```
@@ -53,12 +53,41 @@ const toFinish = (finish: NonNullable<RunWrite["finish"]>) =>
     ? { output: null, error: finish.error, cancelled: false }
     : { output: "output" in finish ? toJsonText(finish.output ?? null) : null, error: null, cancelled: "cancelled" in finish }
 
+/** What the workers of a test do, so that the test can wait until they have nothing to do. */
+export interface Activity {
+  /** The writes to the journal that have no response yet. */
+  inFlight: number
+  /** Counts the writes and the claimed jobs. */
+  changes: number
+  /** Counts how often a worker has looked for jobs and timers. */
+  turns: number
+}
+
+/** No activity. */
+export const makeActivity = (): Activity => ({ inFlight: 0, changes: 0, turns: 0 })
+
+/** Each of the two workers of a run has looked for work at least twice, and found none. */
+const QUIET_TURNS = 6
+
+/** Waits until everything has happened that can happen without time passing, however long the store takes. */
+export const settled = (activity: Activity): Effect.Effect<void> =>
+  Effect.promise(async (signal) => {
+    for (let quiet = 0, changes = -1, turns = activity.turns; quiet < QUIET_TURNS && !signal.aborted;) {
+      await new Promise((resolve) => setImmediate(resolve))
+      if (activity.turns === turns) continue
+      turns = activity.turns
+      quiet = activity.inFlight > 0 || activity.changes !== changes ? 0 : quiet + 1
+      changes = activity.changes
+    }
+  })
+
 /** Starts a run of a pipeline, and workers for it and for the pipeline of its jobs. */
 export const start = Effect.fnUntraced(function*(
   pipeline: AnyPipeline,
   jobs: AnyPipeline,
   ids: { readonly pipeline: EndpointId; readonly jobs: EndpointId },
-  crash: (record: JournalRecord, when: "before" | "after") => boolean
+  crash: (record: JournalRecord, when: "before" | "after") => boolean,
+  activity: Activity = makeActivity()
 ) {
   const endpoints = yield* EndpointStore
   const queue = yield* JobQueue.JobQueue
@@ -93,6 +122,8 @@ export const start = Effect.fnUntraced(function*(
     Journal.of({
       write: (write: RunWrite, definition: DefinitionRef) =>
         Effect.gen(function*() {
+          activity.inFlight++
+          activity.changes++
           yield* around(write, "before")
           yield* runs.define(endpoint, [{ hash: definition.hash, graph: toJsonText(definition.graph) }])
           const { after, attempt, finish, park, records = [], run, start } = write
@@ -119,7 +150,7 @@ export const start = Effect.fnUntraced(function*(
           }
           yield* around(write, "after")
           return answer
-        }).pipe(Effect.orDie),
+        }).pipe(Effect.orDie, Effect.ensuring(Effect.sync(() => activity.inFlight--))),
       announce: undefined,
       chunk: () => Effect.void,
       finishes: true
@@ -149,8 +180,10 @@ export const start = Effect.fnUntraced(function*(
     Effect.gen(function*() {
       const now = yield* Clock.currentTimeMillis
       const { jobs: claimed } = yield* store.claim(endpoint, 100, { _tag: "Claim", now, worker: WORKER })
+      activity.changes += claimed.length
       yield* Effect.forEach(claimed, (job) => Effect.forkIn(activate(target, job), scope), { discard: true })
       yield* queue.tick
+      activity.turns++
       yield* Effect.promise(() => new Promise((next) => setImmediate(next)))
     }).pipe(Effect.orDie, Effect.forever, Effect.forkIn(scope))
 

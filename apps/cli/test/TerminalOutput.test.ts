@@ -14,7 +14,7 @@ import { HOSTILE, HOSTILE_ANSWERS } from "./HostileAnswers.ts"
 import { COMMANDS as EVERY_COMMAND, makeFiles, operations, STATUSES } from "./VerbCalls.ts"
 
 const job = { id: HOSTILE, status: "FAILED", workerId: HOSTILE, error: HOSTILE, output: { text: HOSTILE }, delayTime: 1 }
-const line = { number: 1, time: 0, level: "INFO", message: HOSTILE, attempt: 1, source: "log", workerId: HOSTILE }
+const line = { number: 1, time: 0, level: "INFO", message: HOSTILE, attempt: 1, source: "log", workerId: HOSTILE, step: HOSTILE }
 const batch = {
   id: HOSTILE,
   endpointId: HOSTILE,
@@ -42,8 +42,15 @@ const steps = {
   steps: [
     { path: HOSTILE, kind: "run", state: "open", job: HOSTILE, endpoint: HOSTILE },
     { path: "approve", kind: "waitFor", state: "open", event: { name: HOSTILE, key: HOSTILE } },
-    { path: "charge", kind: "step", state: "failed", error: HOSTILE },
-    { path: "ship", kind: "step", state: "completed", output: HOSTILE }
+    {
+      path: "charge",
+      kind: "step",
+      state: "failed",
+      error: HOSTILE,
+      input: { text: HOSTILE },
+      attempts: [{ attempt: 1, state: "failed", error: HOSTILE, job: HOSTILE }]
+    },
+    { path: "ship", kind: "step", state: "completed", input: { from: ["charge", HOSTILE] }, output: HOSTILE }
   ]
 }
 
@@ -92,6 +99,9 @@ const COMMANDS: ReadonlyArray<{ readonly args: ReadonlyArray<string>; readonly c
   { args: ["logs", "e", "j"], code: 0 },
   { args: ["logs", "e", "j", "--json"], code: 0 },
   { args: ["pipelines", "steps", "e", "j"], code: 0 },
+  { args: ["pipelines", "steps", "e", "j", "--step", "charge"], code: 0 },
+  { args: ["pipelines", "steps", "e", "j", "--step", "ship"], code: 0 },
+  { args: ["pipelines", "steps", "e", "j", "--step", HOSTILE], code: 0 },
   { args: ["pipelines", "graph", "e", "j"], code: 0 },
   { args: ["pipelines", "graph", "e", "j", "--svg", "-"], code: 0 },
   { args: ["pipelines", "show", "e"], code: 0 },

@@ -66,6 +66,35 @@ describe("the parts of a job's time", () => {
     expect(partsOf(run, [], 900).map(({ name }) => name)).toEqual(["2 earlier activations", "wait", "activation 3 on ann"])
   })
 
+  it("include the steps of a run, with their attempts", () => {
+    const run = job(
+      { createdAt: 0, queuedAt: 0, startedAt: 10, attempts: { made: 1, most: null } },
+      { status: "IN_PROGRESS" }
+    )
+    const attempts = [
+      { attempt: 1, state: "failed" as const, startedAt: 20, endedAt: 30, error: "no" },
+      { attempt: 2, state: "completed" as const, startedAt: 50, endedAt: 60 }
+    ]
+    const parts = partsOf(run, [], 900, [
+      { path: "charge", kind: "step", state: "completed", startedAt: 20, endedAt: 60, attempts },
+      { path: "size", kind: "choice", state: "completed", endedAt: 60 },
+      { path: "approve", kind: "waitFor", state: "open", startedAt: 70 }
+    ])
+    expect(parts.slice(2).map(({ end, isOpen, name, start }) => [name, start, end, isOpen])).toEqual([
+      ["step charge", 20, 60, false],
+      ["  attempt 1, failed", 20, 30, false],
+      ["  attempt 2", 50, 60, false],
+      ["step approve", 70, 900, true]
+    ])
+    const ended = partsOf(
+      job({ createdAt: 0, queuedAt: 0, startedAt: 10, finishedAt: 100, attempts: { made: 1, most: null } }),
+      [],
+      900,
+      [{ path: "approve", kind: "waitFor", state: "cancelled", startedAt: 70 }]
+    )
+    expect(ended.at(-1)).toEqual({ name: "step approve, cancelled", start: 70, end: 100, isOpen: false })
+  })
+
   it("are the wait alone for a job that ended in the queue", () => {
     const cancelled = job({ createdAt: 0, queuedAt: 0, finishedAt: 70, attempts: { made: 0, most: 2 } }, {
       status: "CANCELLED"

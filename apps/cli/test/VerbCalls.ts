@@ -274,7 +274,13 @@ export const RESPONSES: Readonly<Record<string, unknown>> = {
   "jobs.schema": { input: {}, output: {}, streams: false, reportedAt: 0 },
   "logs.logs": { lines: [], cursor: 0, more: false },
   "runs.sendEvent": { delivered: ID },
-  "runs.steps": { run: ID, status: "IN_PROGRESS", phase: "doing", definition: "a".repeat(64), steps: [] },
+  "runs.steps": {
+    run: ID,
+    status: "IN_PROGRESS",
+    phase: "doing",
+    definition: "a".repeat(64),
+    steps: [{ path: "charge", kind: "step", state: "completed", input: { value: 1 }, output: 2 }]
+  },
   "runs.definition": { name: "orders", nodes: [{ address: "charge", kind: "step" }] },
   "runs.definitions": { definitions: [{ hash: "a".repeat(64), definedAt: 0, open: 1, held: 0 }] },
   "runs.compareDefinition": {
@@ -497,6 +503,7 @@ export const COMMANDS: ReadonlyArray<ReadonlyArray<string>> = [
   ],
   ["jobs", "retry", "e", ID, "--from", "charge"],
   ["pipelines", "steps", "e", ID, "--after", "5", "--limit", "5"],
+  ["pipelines", "steps", "e", ID, "--step", "charge"],
   ["pipelines", "event", "e", "approved", "--key", "7", "--data", "{\"by\":\"Ada\"}", "--id", "a", "--ttl", "1h"],
   ["pipelines", "graph", "e", ID],
   ["pipelines", "graph", "e", "--svg", "-"],
@@ -527,7 +534,7 @@ export const COMMANDS: ReadonlyArray<ReadonlyArray<string>> = [
   ["alerts", "list"],
   ["alerts", "test"],
   ["events", "-f", "--endpoint", "e"],
-  ["logs", "e", ID, "--after", "3", "--level", "warn", "--limit", "10"],
+  ["logs", "e", ID, "--after", "3", "--level", "warn", "--step", "charge", "--limit", "10"],
   ["batch", "create", "e", "FILE", "--name", "n", "--webhook", "http://a.b", ...POLICY],
   ["batch", "add", "e", BATCH, "FILE"],
   ["batch", "remove", "e", BATCH, ID],

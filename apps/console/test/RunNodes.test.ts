@@ -1,8 +1,9 @@
 import { progressOf } from "@stint/contract/RunProgress"
 import type { RunStep } from "@stint/contract/RunSteps"
+import { sourcesOf } from "@stint/contract/StepSources"
 import { describe, expect, it } from "vitest"
 import { queryOfRuns } from "../src/pipelines/RunList.tsx"
-import { lineOf, mostUrgent, openWaits, outputOf, sourcesOf, stepsOf } from "../src/pipelines/RunNodes.ts"
+import { inputOf, lineOf, logOf, mostUrgent, openWaits, outputOf, recordedOf, stepsOf } from "../src/pipelines/RunNodes.ts"
 
 const graph = {
   name: "album",
@@ -27,8 +28,11 @@ const STEPS: ReadonlyArray<RunStep> = [
   step("list", { output: [1, 2] }),
   step("each", { kind: "choice", output: { items: 2 } }),
   step("each[0]", { output: "a" }),
-  step("each[1]~1", { state: "failed", error: "no" }),
-  step("each[1]", { output: "b", endedAt: 200 }),
+  step("each[1]", {
+    output: "b",
+    endedAt: 200,
+    attempts: [{ attempt: 1, state: "failed", error: "no" }, { attempt: 2, state: "completed" }]
+  }),
   step("story", { kind: "run", startedAt: 200, endedAt: 1_700, job: "j", endpoint: "stories" }),
   step("approval", { kind: "waitFor", state: "open", startedAt: 1_700, event: { name: "approval", key: "k" } })
 ]
@@ -57,8 +61,8 @@ describe("the nodes of a run", () => {
     })
   })
 
-  it("have the steps of their own attempts and items, and their items' outputs by path", () => {
-    expect(stepsOf(STEPS, "each").map(({ path }) => path)).toEqual(["each", "each[0]", "each[1]~1", "each[1]"])
+  it("have the steps of their own items, and their items' outputs by path", () => {
+    expect(stepsOf(STEPS, "each").map(({ path }) => path)).toEqual(["each", "each[0]", "each[1]"])
     expect(outputOf(stepsOf(STEPS, "each"))).toEqual({ "each[0]": "a", "each[1]": "b" })
     expect(outputOf(stepsOf(STEPS, "list"))).toEqual([1, 2])
     expect(outputOf(stepsOf(STEPS, "story"))).toBeUndefined()
@@ -81,11 +85,34 @@ describe("the nodes of a run", () => {
         { address: "last", kind: "step", needs: ["nap"] }
       ]
     }
-    const done = ["list", "all.a.one", "all.b.two", "way", "way.down.fall", "nap"].map((path) => step(path))
+    const done = recordedOf(["list", "all.a.one", "all.b.two", "way", "way.down.fall", "nap"].map((path) => step(path)))
     expect(sourcesOf(split, done, "list")).toEqual([])
     expect(sourcesOf(split, done, "all.b.two")).toEqual(["list"])
     expect(sourcesOf(split, done, "way.down.fall")).toEqual(["all.a.one", "all.b.two"])
     expect(sourcesOf(split, done, "last")).toEqual(["way.down.fall"])
+  })
+
+  it("show the inputs that were recorded with their steps, those of items by path", () => {
+    const from = { from: ["list"] }
+    expect(inputOf([step("list", { input: { value: { a: 1 } } }), step("list~undo", { kind: "undo", input: from })])).toEqual({
+      a: 1
+    })
+    expect(inputOf([step("each[0]", { input: { value: 1 } }), step("each[1]", { input: { text: "[2" } })])).toEqual({
+      "each[0]": 1,
+      "each[1]": "[2..."
+    })
+    expect(inputOf([step("list", { input: from })])).toBeUndefined()
+  })
+
+  it("have the lines that their steps wrote, or the log of their job", () => {
+    const run = { endpoint: "album", id: "r" }
+    const of = (address: string) => {
+      const node = graph.nodes.find((one) => one.address === address)
+      return node === undefined ? "no node" : logOf(node, stepsOf(STEPS, address), run)
+    }
+    expect(of("each")).toEqual({ endpoint: "album", job: "r", step: "each" })
+    expect(of("story")).toEqual({ endpoint: "stories", job: "j", step: undefined })
+    expect(of("approval")).toBeUndefined()
   })
 
   it("offer the events that the run currently waits for, and no others", () => {

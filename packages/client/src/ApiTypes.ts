@@ -193,6 +193,8 @@ export interface JobLogLine {
    * `log`: written with a logger. `stdout`, `stderr`: printed. `platform`: a placeholder for lines that the platform dropped.
    */
   readonly source: "log" | "stdout" | "stderr" | "platform"
+  /** The path of the pipeline's step that logged it. */
+  readonly step?: string
   /** Absent for lines from the platform. */
   readonly workerId?: string
   /** The release that this worker runs, if the platform started it. */

@@ -55,7 +55,8 @@ export const MAX_WRITE_LENGTH = 1_000_000
 /** The maximum number of records in one write. */
 const MAX_WRITE_RECORDS = 1_000
 
-const lengthOf = ({ body }: JournalRecord): number => (JSON.stringify(body) ?? "").length
+const lengthOf = ({ body, input }: JournalRecord): number =>
+  (JSON.stringify(body) ?? "").length + (input === undefined ? 0 : JSON.stringify(input).length)
 
 /** Whether a record is too large to share a write. */
 export const isLarge = (record: JournalRecord): boolean => lengthOf(record) > MAX_WRITE_LENGTH

@@ -1,6 +1,7 @@
 /**
  * The untyped builder for definitions. `Pipeline.make` adds the types of `Builder.ts`; `PipelineFile.ts` does its own checks.
  */
+import { MAX_PRIORITY } from "@stint/contract/RunJournal"
 import { TypeId } from "@stint/worker/Runnable"
 import type { Runnable } from "@stint/worker/Runnable"
 import type * as Duration from "effect/Duration"
@@ -30,9 +31,6 @@ export function typed(value: unknown): unknown {
 }
 
 const NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/
-
-/** The largest priority of a job, as the platform accepts it in a journal. */
-const MAX_PRIORITY = 1_000
 
 const invalid = (pipeline: string, message: string) => new TypeError(`Pipeline "${pipeline}": ${message}`)
 

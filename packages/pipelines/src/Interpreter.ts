@@ -79,7 +79,12 @@ const forward = (
   if (activation.isUndoing() || activation.entries().some(({ kind }) => kind === "undo")) {
     return Effect.succeed({ _tag: "Failed", failure: FAILED_BEFORE })
   }
-  return activation.guard(runNodes(activation, definition.nodes, { prefix: "", value: input, results: { input } }, true)).pipe(
+  return activation.guard(runNodes(activation, definition.nodes, {
+    prefix: "",
+    value: input,
+    results: { input },
+    isComputed: false
+  }, true)).pipe(
     Effect.map(({ value }): Ending => ({ _tag: "Done", output: value })),
     // A cancellation ends the nodes' waits, so they fail too.
     Effect.catchIf(

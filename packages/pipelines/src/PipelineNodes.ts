@@ -1,7 +1,7 @@
 /**
  * Runs the nodes of a definition one after the other, and each kind of node in its own way (`Interpreter.ts` lists them).
  */
-import type { JournalEntry } from "@stint/contract/RunJournal"
+import type { JournalEntry, StepInput } from "@stint/contract/RunJournal"
 import { EndBody, FailedBody } from "@stint/contract/RunJournal"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -22,6 +22,7 @@ import type {
   WaitNode
 } from "./Definition.ts"
 import { attempt, call, timed } from "./StepCall.ts"
+import { inputOf, isComputedAfter } from "./StepInput.ts"
 import { runStream } from "./StreamRun.ts"
 
 const failed = (path: string, message: string): Effect.Effect<never, NodeFailed> =>
@@ -32,6 +33,8 @@ export interface Position {
   readonly prefix: string
   readonly value: unknown
   readonly results: Results
+  /** Whether the value is not the recorded output of other nodes. The next step then records it as its input. */
+  readonly isComputed: boolean
 }
 
 type Run<A> = Effect.Effect<A, NodeFailed, unknown>
@@ -84,9 +87,12 @@ export const waitBefore = (activation: Activation, path: string, retry: Retry, n
 
 const NO_RETRY: Retry = { times: 0 }
 
-/** Whether a step is the last node of its run: its record and the run's end are one write. */
-interface Last {
+/** The place of a step in its run. */
+interface Place {
+  /** Whether the step is the last node: its record and the run's end are one write. */
   readonly isLast: boolean
+  /** The input that the step's first record contains. Undefined: it is the output of other nodes. */
+  readonly input: (() => StepInput) | undefined
 }
 
 /** Runs a step until an attempt succeeds or the last attempt has failed. */
@@ -95,7 +101,7 @@ const runStep = (
   node: StepNode | StreamNode,
   path: string,
   use: Parameters<typeof attempt<unknown, unknown>>[1],
-  { isLast }: Last
+  { input, isLast }: Place
 ): Run<unknown> =>
   Effect.gen(function*() {
     const known = activation.find(path)
@@ -106,6 +112,7 @@ const runStep = (
     while (activation.at(`${path}~${number}`, "failed") !== undefined) number++
     while (true) {
       if (number > 1) yield* waitBefore(activation, path, retry, number)
+      const given = number === 1 && input !== undefined ? { input: input() } : {}
       const { ms, result } = yield* timed(Effect.match(
         attempt(
           { run: activation.run, path, attempt: number, timeout: node.timeout },
@@ -114,7 +121,13 @@ const runStep = (
         { onFailure: (failure) => ({ failure }), onSuccess: (output) => ({ output }) }
       ))
       if ("output" in result) {
-        const record = { path, kind: "step" as const, ms, ...(result.output === undefined ? {} : { body: result.output }) }
+        const record = {
+          path,
+          kind: "step" as const,
+          ms,
+          ...given,
+          ...(result.output === undefined ? {} : { body: result.output })
+        }
         // The end of the run contains the output too.
         if (isLast && !isLarge(record)) {
           activation.recordLast(record)
@@ -127,10 +140,10 @@ const runStep = (
       }
       const { message } = result.failure
       if (number > retry.times) {
-        yield* activation.record({ path, kind: "failed", body: { error: message, attempts: number }, ms })
+        yield* activation.record({ path, kind: "failed", body: { error: message, attempts: number }, ms, ...given })
         return yield* failed(path, message)
       }
-      yield* activation.record({ path: `${path}~${number}`, kind: "failed", body: { error: message }, ms })
+      yield* activation.record({ path: `${path}~${number}`, kind: "failed", body: { error: message }, ms, ...given })
       number++
     }
   })
@@ -232,7 +245,12 @@ const pure = <A>(path: string, evaluate: () => A): Effect.Effect<A, NodeFailed> 
 
 const decodeCount = Schema.decodeUnknownOption(Schema.Struct({ items: Schema.Int }))
 
-const runForEach = (activation: Activation, node: ForEachNode, path: string, { results, value }: Position): Run<unknown> =>
+const runForEach = (
+  activation: Activation,
+  node: ForEachNode,
+  path: string,
+  { isComputed, results, value }: Position
+): Run<unknown> =>
   Effect.gen(function*() {
     const list = value
     if (!Array.isArray(list)) return yield* failed(path, `The items are not a list, but ${list === null ? "null" : typeof list}.`)
@@ -255,7 +273,10 @@ const runForEach = (activation: Activation, node: ForEachNode, path: string, { r
       const { each } = node
       return each.kind === "run"
         ? runRunNode(activation, each, at, item, group)
-        : runStep(activation, each, at, call(each.run, item, results), { isLast: false })
+        : runStep(activation, each, at, call(each.run, item, results), {
+          isLast: false,
+          input: isComputed ? () => inputOf(item) : undefined
+        })
     })
   })
 
@@ -299,13 +320,14 @@ const waitForEvent = (activation: Activation, node: WaitNode, path: string, resu
 
 const decodeChoice = Schema.decodeUnknownOption(Schema.Struct({ branch: Schema.String }))
 
-const runNode = (activation: Activation, node: NamedNode, path: string, position: Position, last: Last): Run<unknown> => {
-  const { results, value } = position
+const runNode = (activation: Activation, node: NamedNode, path: string, position: Position, isLast: boolean): Run<unknown> => {
+  const { isComputed, results, value } = position
+  const place = (last: boolean): Place => ({ isLast: last, input: isComputed ? () => inputOf(value) : undefined })
   switch (node.kind) {
     case "step":
-      return runStep(activation, node, path, call(node.run, value, results), last)
+      return runStep(activation, node, path, call(node.run, value, results), place(isLast))
     case "stream":
-      return runStep(activation, node, path, (context) => runStream(activation, node, value, results, context), { isLast: false })
+      return runStep(activation, node, path, (context) => runStream(activation, node, value, results, context), place(false))
     case "run":
       return runRunNode(activation, node, path, value)
     case "forEach":
@@ -362,16 +384,20 @@ export const runNodes = (
     for (const [index, node] of nodes.entries()) {
       if (node.kind === "select") {
         const { results, value } = position
-        position = { ...position, value: yield* pure(`${start.prefix}select`, () => node.select(results, value)) }
+        position = {
+          ...position,
+          isComputed: true,
+          value: yield* pure(`${start.prefix}select`, () => node.select(results, value))
+        }
         continue
       }
-      const output = yield* runNode(activation, node, `${start.prefix}${node.name}`, position, {
-        isLast: isRun && index === nodes.length - 1
-      })
+      const isLast = isRun && index === nodes.length - 1
+      const output = yield* runNode(activation, node, `${start.prefix}${node.name}`, position, isLast)
       position = {
         prefix: start.prefix,
         value: node.kind === "sleep" ? position.value : output,
-        results: { ...position.results, [node.name]: output }
+        results: { ...position.results, [node.name]: output },
+        isComputed: isComputedAfter(node, position.isComputed)
       }
     }
     return position

@@ -1,10 +1,13 @@
 /**
  * Calls the code of a step: one attempt, with its context, its time limit and its signal.
  */
+import { CurrentStep } from "@stint/worker/CurrentStep"
+import * as RunningJob from "@stint/worker/RunningJob"
 import { withSpan } from "@stint/worker/Spans"
 import { messageOf, traceback } from "@stint/worker/ThrownValue"
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
+import type * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Predicate from "effect/Predicate"
@@ -80,13 +83,22 @@ export const attempt = <A, R>(
         )
       }),
       withSpan(`step ${path}`),
-      Effect.annotateLogs("step", path)
+      Effect.provideService(CurrentStep, path)
     )
   })
 
 const isFailed = (value: unknown): value is AttemptFailed => Predicate.isObject(value) && value["_tag"] === "AttemptFailed"
 
+/** Does nothing: an interrupted step is not waited for. */
+const abandon = () => undefined
+
+/** Calls plain code of a step, so that what it prints belongs to its job and its step. */
+export const running = ({ signal }: Pick<StepContext, "signal">): Effect.Effect<<A>(evaluate: () => A) => A> =>
+  Effect.contextWith((context: Context.Context<never>) =>
+    Effect.succeed((evaluate) => RunningJob.within({ context, signal, abandon }, evaluate))
+  )
+
 /** Calls a step function and waits for its result. Resources in the effect's scope are released when the attempt ends. */
 export const call =
   (run: StepRun, value: unknown, results: Results) => (context: StepContext): Effect.Effect<unknown, unknown, unknown> =>
-    Effect.scoped(Effect.suspend(() => settle(run(value, results, context))))
+    Effect.scoped(Effect.flatMap(running(context), (within) => settle(within(() => run(value, results, context)))))

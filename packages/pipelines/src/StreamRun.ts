@@ -12,19 +12,34 @@ import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import type { Activation } from "./Activation.ts"
 import type { Results, StreamNode } from "./Definition.ts"
+import { running } from "./StepCall.ts"
 import type { StepContext } from "./StepContext.ts"
 
 const decodeBefore = Schema.decodeUnknownOption(Schema.Struct({ chunks: Schema.Int }))
 
 const isAsyncIterable = (value: unknown): value is AsyncIterable<unknown> => Predicate.hasProperty(value, Symbol.asyncIterator)
 
-/** The chunks of what a stream function returned. */
-export const chunksOf = (returned: unknown): Stream.Stream<unknown, unknown, unknown> =>
-  Stream.isStream(returned)
-    ? returned
-    : isAsyncIterable(returned)
-    ? Stream.fromAsyncIterable(returned, (thrown) => thrown)
-    : Stream.fail(new TypeError("A stream step must return a Stream or an async iterable, such as an async generator."))
+/** An iterable whose code runs in `within`. A generator runs while its chunks are requested, not when it is created. */
+const inside = (iterable: AsyncIterable<unknown>, within: <A>(evaluate: () => A) => A): AsyncIterable<unknown> => ({
+  [Symbol.asyncIterator]: () => {
+    const iterator = within(() => iterable[Symbol.asyncIterator]())
+    const end = iterator.return?.bind(iterator)
+    return {
+      next: () => within(() => iterator.next()),
+      ...(end === undefined ? {} : { return: (value) => within(() => end(value)) })
+    }
+  }
+})
+
+/** Calls a stream function. Returns its chunks. */
+export const chunksOf = (evaluate: () => unknown, context: StepContext): Stream.Stream<unknown, unknown, unknown> =>
+  Stream.unwrap(Effect.map(running(context), (within) => {
+    const returned = within(evaluate)
+    if (Stream.isStream(returned)) return returned
+    return isAsyncIterable(returned)
+      ? Stream.fromAsyncIterable(inside(returned, within), (thrown) => thrown)
+      : Stream.fail(new TypeError("A stream step must return a Stream or an async iterable, such as an async generator."))
+  }))
 
 /** The handler of a stream failed, or its start cannot be recorded. `message`: the error. */
 class StreamFailed extends Schema.TaggedError<StreamFailed>()("StreamFailed", { message: Schema.String }) {}
@@ -67,7 +82,7 @@ export const runStream = (
       return chunks.length > sent ? activation.emit(chunk) : Effect.void
     }
     if (handler === undefined || output === undefined) {
-      const stream = Stream.suspend(() => chunksOf(run(value, results, context)))
+      const stream = chunksOf(() => run(value, results, context), context)
       if (output === undefined) {
         yield* Effect.scoped(Stream.runForEach(stream, emit))
         return chunks

@@ -1,5 +1,9 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Handler } from "@stint/worker"
+import { CurrentJob } from "@stint/worker/CurrentJob"
+import { CurrentStep } from "@stint/worker/CurrentStep"
+import * as RunningJob from "@stint/worker/RunningJob"
+import { LogMemory } from "@stint/worker/testing"
 import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
@@ -66,6 +70,107 @@ describe("steps", () => {
         ["fails", 250],
         ["slow~undo", 5_000]
       ])
+    }))
+
+  it.effect("record their input once, and only if it is not the output of other nodes", () =>
+    Effect.gen(function*() {
+      const inputs: Array<readonly [string, unknown]> = []
+      let tries = 0
+      const pipeline = Pipeline.make("p", { input: Schema.Array(Schema.Number) })
+        .step("first", (list) => list)
+        .select(() => [3, 1, 2])
+        // The step changes its input. The record has the input from before.
+        .step("reverses", (list) => list.reverse().length)
+        .step("next", (n) => n)
+        .select(({ first, next }) => ({ first, next }))
+        .sleep("nap", "1 second")
+        .step("retried", () => ++tries === 1 ? Promise.reject(new Error("no")) : 1, { retry: { times: 1, delay: 0 } })
+        .all("extras", {
+          passes: (p) => p,
+          is: (p) => p.step("recorded", () => "a")
+        })
+        .step("after-all", () => 1)
+        .all("others", { computes: (p) => p.step("one", () => 1).select(() => 2), not: (p) => p.step("two", () => 2) })
+        .step("after-computed", () => 1)
+        .select(() => ["a", "b"])
+        .forEach("each", (item: string) => item.toUpperCase())
+        .forEach("again", (item: string) => item)
+        .select(() => "x".repeat(5_000))
+        .step("long", () => undefined)
+        .select(() => ({ big: 1n }))
+        .step("bigint", () => undefined)
+        .select(() => undefined)
+        .step("nothing", () => 1)
+        .end(Schema.Number)
+      const run = yield* PipelineTest.start(pipeline, [1], {
+        crash: ({ input, path }, when) => {
+          if (when === "before" && input !== undefined) inputs.push([path, input])
+          return false
+        }
+      })
+      yield* run.parked("nap")
+      yield* TestClock.adjust("1 second")
+      expect(yield* run.result).toMatchObject({ status: "COMPLETED" })
+      expect(inputs).toEqual([
+        ["reverses", { value: [3, 1, 2] }],
+        ["retried~1", { value: { first: [1], next: 3 } }],
+        ["after-computed", { value: { computes: 2, not: 2 } }],
+        ["each[0]", { value: "a" }],
+        ["each[1]", { value: "b" }],
+        ["long", { text: `"${"x".repeat(999)}` }],
+        ["bigint", { text: "{\"big\": 1n}" }],
+        ["nothing", { value: null }]
+      ])
+    }))
+
+  it.effect("record the value after a wait that may time out, because its default is not recorded", () =>
+    Effect.gen(function*() {
+      const inputs: Array<readonly [string, unknown]> = []
+      const pipeline = Pipeline.make("p", { input: Schema.String })
+        .waitFor("approval", Schema.String, { timeout: "1 hour", onTimeout: () => "declined" })
+        .branch("way", (): "on" | "off" => "on", { on: (p) => p.select(() => 7), off: (p) => p.step("no", () => 8) })
+        .step("page", (value) => value)
+        .end(Schema.Number)
+      const run = yield* PipelineTest.start(pipeline, "a", {
+        crash: ({ input, path }) => {
+          if (input !== undefined) inputs.push([path, input])
+          return false
+        }
+      })
+      yield* run.parked("approval")
+      yield* run.event("approval", { data: "ok" })
+      expect(yield* run.result).toMatchObject({ status: "COMPLETED", output: 7 })
+      expect(new Map(inputs)).toEqual(new Map([["page", { value: 7 }]]))
+    }))
+
+  it.effect("log with their path, also from plain code and generators, and one at a time in several runs", () =>
+    Effect.gen(function*() {
+      const log = LogMemory.make()
+      const printed: Array<readonly [string | undefined, string | undefined]> = []
+      const print = () => {
+        printed.push([RunningJob.service(CurrentStep), RunningJob.service(CurrentJob)?.id])
+      }
+      const pipeline = Pipeline.make("p", { input: Schema.Array(Schema.Number) })
+        .forEach("each", async (n) => {
+          await Promise.resolve()
+          print()
+          return n
+        })
+        .stream("tokens", async function*() {
+          yield "a"
+          await Promise.resolve()
+          print()
+        })
+        .step("logs", () => Effect.as(Effect.logInfo("hello"), 1))
+        .step("fails", () => Promise.reject(new Error("broken")))
+        .end(Schema.Unknown)
+      yield* PipelineTest.run(pipeline, [1, 2]).pipe(Effect.provide(log.layer))
+      expect(printed).toEqual(["each[0]", "each[1]", "tokens"].map((step) => [step, expect.any(String)]))
+      expect(log.lines).toMatchObject([
+        { message: "hello", step: "logs" },
+        { message: expect.stringContaining("broken"), step: "fails" }
+      ])
+      expect(RunningJob.service(CurrentStep)).toBeUndefined()
     }))
 
   it.effect("use services of the test's layers", () => {

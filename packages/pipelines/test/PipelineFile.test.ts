@@ -299,6 +299,31 @@ const BROKEN: ReadonlyArray<readonly [title: string, file: unknown, message: str
     false
   ],
   [
+    "a priority that is too high",
+    step({ run: "anything", priority: 1_001 }),
+    "steps[0].priority: Expected a value between -1000 and 1000",
+    true
+  ],
+  [
+    "a priority that is not an integer",
+    step({ run: "anything", priority: "high" }),
+    "steps[0].priority: Expected number",
+    true
+  ],
+  ["an empty tag", step({ run: "anything", tags: ["a", ""] }), "steps[0].tags[1]: Expected a value with a length", true],
+  [
+    "too many tags",
+    step({ run: "anything", tags: Array.from({ length: 17 }, String) }),
+    "steps[0].tags: Expected a value with a length of at most 16",
+    true
+  ],
+  [
+    "tags of a step that is not a job",
+    step({ ...split, tags: ["a"] }),
+    "steps[0].tags: A step with use has no tags; it may have with, input, forEach, concurrency, retry, timeout, undo. Remove it.",
+    true
+  ],
+  [
     "concurrency without forEach",
     step({ ...split, concurrency: 2 }),
     "steps[0].concurrency: Only a step with forEach has a concurrency. Remove it, or add forEach.",
@@ -703,6 +728,36 @@ describe("a pipeline in JSON", () => {
         status: "COMPLETED",
         output: { asked: "yes", both: { here: { count: 3 }, there: 8 }, n: 2, cost: "${n}" }
       })
+    }))
+
+  it.effect("gives its jobs the priority and the tags of their step, if it has any", () =>
+    Effect.gen(function*() {
+      const urgent = { priority: -7, tags: ["urgent"] }
+      const file = {
+        name: "words",
+        steps: [
+          { name: "one", run: "anything", input: 1, ...urgent },
+          { name: "two", run: "anything", input: [2, 3] },
+          { name: "each", run: "anything", forEach: "${two}", ...urgent }
+        ]
+      }
+      expect(mistakes(file)).toEqual([])
+      fits(file)
+      expect(fits.errors).toBe(null)
+      const spawned: Array<unknown> = []
+      yield* PipelineTest.run(PipelineFile.make(file, []), null, {
+        endpoints: { anything: (input) => input },
+        crash: ({ body, kind }, when) => {
+          if (kind === "spawn" && when === "before") spawned.push(body)
+          return false
+        }
+      })
+      expect(spawned).toEqual([
+        { endpoint: "anything", input: 1, ...urgent },
+        { endpoint: "anything", input: [2, 3] },
+        { endpoint: "anything", input: 2, ...urgent },
+        { endpoint: "anything", input: 3, ...urgent }
+      ])
     }))
 
   it.effect("passes values between its steps as JSON", () =>

@@ -11,6 +11,7 @@
  * problems.
  */
 import { type LogLevel, type LogSource, parseLogLevel } from "@stint/contract/JobLogLine"
+import { RunPath } from "@stint/contract/RunJournal"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type { WorkerLine } from "./WorkerLog.ts"
@@ -22,6 +23,8 @@ export interface ParsedLogLine {
   readonly level: LogLevel
   readonly source: LogSource
   readonly message: string
+  /** The path of the pipeline's step that wrote the line, if any. */
+  readonly step?: string
   /** Whether an SDK's logger wrote the line. False for plain text. */
   readonly isLogged: boolean
 }
@@ -31,8 +34,12 @@ const decodeLogged = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Str
   message: Schema.String,
   level: Schema.String,
   /** Set by our SDK on lines that the handler printed. */
-  source: Schema.optionalKey(Schema.Literals(["stdout", "stderr"]))
+  source: Schema.optionalKey(Schema.Literals(["stdout", "stderr"])),
+  /** Set by our SDK on lines that a step of a pipeline wrote. Other programs may use the name for something else. */
+  step: Schema.optionalKey(Schema.Unknown)
 })))
+
+const isPath = Schema.is(RunPath)
 
 /** Parses a line. */
 export const parse = ({ stream, text }: Pick<WorkerLine, "stream" | "text">): ParsedLogLine => {
@@ -45,11 +52,12 @@ export const parse = ({ stream, text }: Pick<WorkerLine, "stream" | "text">): Pa
       message: text,
       isLogged: false
     }),
-    onSome: ({ level, message, requestId, source }) => ({
+    onSome: ({ level, message, requestId, source, step }) => ({
       job: requestId ?? undefined,
       level: parseLogLevel(level),
       source: source ?? "log",
       message,
+      ...(isPath(step) ? { step } : {}),
       isLogged: true
     })
   })

@@ -19,6 +19,14 @@ describe("ParsedLogLine", () => {
     })
   })
 
+  it("parses the step of a pipeline, and ignores what other programs call a step", () => {
+    const of = (step: unknown) => line(JSON.stringify({ requestId: "job-1", message: "m", level: "INFO", step }))
+    expect(of("thumbnail[3]~undo")).toMatchObject({ isLogged: true, step: "thumbnail[3]~undo" })
+    for (const step of [7, null, "", "a b", "x".repeat(600), { at: 1 }]) {
+      expect(of(step)).toEqual({ job: "job-1", level: "INFO", source: "log", message: "m", isLogged: true })
+    }
+  })
+
   it("treats any other line as text, with level WARN on standard error", () => {
     expect(line("hello")).toEqual({ job: undefined, level: "INFO", source: "stdout", message: "hello", isLogged: false })
     expect(line("Traceback (most recent call last):", "stderr")).toMatchObject({ level: "WARN", source: "stderr" })

@@ -8,6 +8,7 @@
  * variables are read once, when the first line is written. {@link set_level} changes the level of this logger.
  */
 import { CurrentJob } from "@stint/worker/CurrentJob"
+import { CurrentStep } from "@stint/worker/CurrentStep"
 import * as LogLine from "@stint/worker/LogLine"
 import * as RunningJob from "@stint/worker/RunningJob"
 import { didYouMean } from "@stint/worker/Suggestion"
@@ -30,7 +31,7 @@ const style = (): Style => current.style ??= { ...WorkerConfig.logStyle(process.
 const textOf = (message: unknown): string => message instanceof Error ? message.stack ?? message.message : messageOf(message)
 
 const write = (level: LogLine.LineLevel, message: unknown, jobId: string | undefined): void =>
-  LogLine.write(style(), level, textOf(message), jobId ?? RunningJob.service(CurrentJob)?.id)
+  LogLine.write(style(), level, textOf(message), jobId ?? RunningJob.service(CurrentJob)?.id, RunningJob.service(CurrentStep))
 
 /**
  * Sets the lowest level that this logger writes: `TRACE`, `DEBUG`, `INFO`, `WARN` or `ERROR`, in any case, or `NOTSET` to write none. The worker's
@@ -60,7 +61,8 @@ export const info = (message: unknown, jobId?: string): void => write("INFO", me
 /** Writes advice for the handler's developer: an INFO line that is written at every level except NOTSET. */
 export const tip = (message: unknown): void => {
   if (style().level === "NOTSET") return
-  LogLine.write({ ...style(), level: "TRACE" }, "INFO", textOf(message), RunningJob.service(CurrentJob)?.id)
+  const [job, step] = [RunningJob.service(CurrentJob)?.id, RunningJob.service(CurrentStep)]
+  LogLine.write({ ...style(), level: "TRACE" }, "INFO", textOf(message), job, step)
 }
 
 /** Writes a line at level WARN. `jobId` defaults to the job in which the line is written. */

@@ -502,8 +502,13 @@ const v12 = `
 ALTER TABLE stint.run_entries ADD COLUMN ms bigint;
 `
 
+/** The inputs of the steps of pipelines that are not outputs of other nodes. Null in entries of earlier versions. */
+const v13 = `
+ALTER TABLE stint.run_entries ADD COLUMN input text;
+`
+
 /** The steps, in order. Only append: `test/Migrations.test.ts` pins each released step by its hash. */
-export const steps: ReadonlyArray<string> = [v1, v2, v3, v4, v5, v6, v7, usage, v9, v10, v11, v12]
+export const steps: ReadonlyArray<string> = [v1, v2, v3, v4, v5, v6, v7, usage, v9, v10, v11, v12, v13]
 
 /** The version of the tables of this program. */
 export const LATEST = steps.length

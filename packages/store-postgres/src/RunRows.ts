@@ -48,7 +48,8 @@ export const ENTRY = {
   open: "boolean",
   news: "int",
   body: "text",
-  ms: "bigint"
+  ms: "bigint",
+  input: "text"
 } as const
 
 /** The columns of `run_children`, and their types. */
@@ -86,7 +87,8 @@ const decodeEntry = Schema.decodeUnknownSync(Schema.Tuple([
   Schema.Boolean,
   Schema.Literals([0, 1, 2]),
   Schema.NullOr(JsonText),
-  Schema.NullOr(Schema.Int)
+  Schema.NullOr(Schema.Int),
+  Schema.NullOr(JsonText)
 ]))
 
 const decodeChild = Schema.decodeUnknownSync(Schema.Tuple([JobId, EndpointId, JobId, Schema.String, JobId]))
@@ -111,14 +113,14 @@ export const runValues = (
 
 /** Decodes the columns of {@link ENTRY}. */
 export const toEntry = (row: Row): { readonly run: JobId; readonly entry: RunEntry } => {
-  const [run, path, kind, n, at, until, isOpen, news, body, ms] = decodeEntry(row)
-  return { run, entry: { path, kind, n, at, body, ms, until, isOpen, news } }
+  const [run, path, kind, n, at, until, isOpen, news, body, ms, input] = decodeEntry(row)
+  return { run, entry: { path, kind, n, at, body, ms, input, until, isOpen, news } }
 }
 
 /** The values of an entry, in the order of {@link ENTRY}. */
 export const entryValues = (
   run: JobId,
-  { at, body, isOpen, kind, ms, n, news, path, until }: RunEntry
+  { at, body, input, isOpen, kind, ms, n, news, path, until }: RunEntry
 ): ReadonlyArray<unknown> => [
   run,
   path,
@@ -129,7 +131,8 @@ export const entryValues = (
   isOpen,
   news,
   body,
-  ms
+  ms,
+  input
 ]
 
 /** Decodes the columns of {@link CHILD}. */

@@ -94,7 +94,19 @@ describe.skipIf(missing !== undefined)(missing ?? "the target of an import", () 
       run_entries: (
         n,
         unique
-      ) => ["run", String(n).padStart(4, "0"), "step", Number(unique.replace("last", "9999")), 1, null, false, 0, null, null]
+      ) => [
+        "run",
+        String(n).padStart(4, "0"),
+        "step",
+        Number(unique.replace("last", "9999")),
+        1,
+        null,
+        false,
+        0,
+        null,
+        null,
+        null
+      ]
     }
     for (const [table, row] of Object.entries(rowsOf)) {
       const first = Array.from({ length: 700 }, (_, n) => row(n, n === 699 ? "last" : String(n)))

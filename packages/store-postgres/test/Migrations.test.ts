@@ -15,7 +15,8 @@ const RELEASED = [
   "2c269f65302b7956",
   "9f3805dfbfe57326",
   "587d1f9b177a8d81",
-  "fdcefcf83c8c3ea5"
+  "fdcefcf83c8c3ea5",
+  "8b21515c0e268638"
 ]
 
 describe("migrations", () => {

@@ -444,6 +444,9 @@ CREATE TABLE definitions (
 /** How long the steps of pipelines ran, in milliseconds. Null in entries of earlier versions. */
 const stepTimes = `ALTER TABLE run_entries ADD COLUMN ms INTEGER`
 
+/** The inputs of the steps of pipelines that are not outputs of other nodes. Null in entries of earlier versions. */
+const stepInputs = `ALTER TABLE run_entries ADD COLUMN input TEXT`
+
 /** The steps, in order. Only append: `test/Migrations.test.ts` pins each released step by its hash. */
 export const steps: ReadonlyArray<string> = [
   v1,
@@ -472,7 +475,8 @@ export const steps: ReadonlyArray<string> = [
   usageHours,
   errorGroups,
   handlerSchemas,
-  stepTimes
+  stepTimes,
+  stepInputs
 ]
 
 /** The table version of this program. */

@@ -38,7 +38,8 @@ const decodeEntry = Schema.decodeUnknownSync(Schema.Struct({
   until: Schema.NullOr(Schema.Int),
   isOpen: Schema.BooleanFromBit,
   news: Schema.Literals([0, 1, 2]),
-  ms: Schema.NullOr(Schema.Int)
+  ms: Schema.NullOr(Schema.Int),
+  input: Schema.NullOr(JsonText)
 }))
 
 const decodePlace = Schema.decodeUnknownSync(Schema.Struct({ run: JobId, endpoint: EndpointId, path: Schema.String }))
@@ -52,7 +53,7 @@ const decodeDefinition = Schema.decodeUnknownSync(Schema.Struct({ hash: Schema.S
 const decodeEndpoint = Schema.decodeUnknownSync(Schema.Struct({ endpoint: EndpointId }))
 
 const RUN = `run, endpoint, definition, phase, undo, last, wanted, held`
-const ENTRY = `path, kind, n, at, body, until, open AS isOpen, news, ms`
+const ENTRY = `path, kind, n, at, body, until, open AS isOpen, news, ms, input`
 
 /** Without a limit. SQLite reads a negative limit as none. */
 const limitOf = (limit: number): number => limit === Infinity ? -1 : limit
@@ -68,7 +69,7 @@ export const make = (db: SqliteDatabase["Service"]): RunRows => {
     `SELECT ${ENTRY} FROM run_entries WHERE run = ? AND path = ? AND kind IN ('step', 'failed', 'event', 'end') LIMIT 1`
   )
   const add = db.statement(
-    `INSERT INTO run_entries (run, path, kind, n, at, body, until, open, news, ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+    `INSERT INTO run_entries (run, path, kind, n, at, body, until, open, news, ms, input) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
   )
   const close = db.statement(`UPDATE run_entries SET open = 0 WHERE run = ? AND path = ? AND open = 1`)
   const forget = db.statement(`DELETE FROM run_entries WHERE run = ? AND n = ?`)
@@ -154,8 +155,8 @@ export const make = (db: SqliteDatabase["Service"]): RunRows => {
     held: (endpoint) => held.all(endpoint).map(toRun),
     entry: (run, path, kind) => entryOf(entry.get(run, path, kind)),
     settledBy: (run, path) => entryOf(settledBy.get(run, path)),
-    add: (run, { at, body, isOpen, kind, ms, n, news, path, until }) => {
-      add.run(run, path, kind, n, at, body, until, isOpen ? 1 : 0, news, ms)
+    add: (run, { at, body, input, isOpen, kind, ms, n, news, path, until }) => {
+      add.run(run, path, kind, n, at, body, until, isOpen ? 1 : 0, news, ms, input)
     },
     close: (run, path) => {
       const wasOpen = Number(close.run(run, path).changes) > 0

@@ -148,7 +148,8 @@ const HASHES = [
   "52dc5f376088b853",
   "e75aad42b1215269",
   "4386b53327985dca",
-  "532f5f474cb6a568"
+  "532f5f474cb6a568",
+  "ef7e21c4e2b196ce"
 ]
 
 const schemas = new URL("fixtures/schemas/", import.meta.url)

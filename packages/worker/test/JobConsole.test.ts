@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it } from "@effect/vitest"
 import { CurrentJob } from "@stint/worker/CurrentJob"
+import { CurrentStep } from "@stint/worker/CurrentStep"
 import * as RunningJob from "@stint/worker/RunningJob"
 import * as Context from "effect/Context"
 import { vi } from "vitest"
@@ -45,6 +46,15 @@ describe("console in a handler", () => {
     expect(printed.map(({ stream, text }) => [stream, text.endsWith("}\n"), JSON.parse(text)])).toEqual([
       ["stdout", true, { requestId: "job-1", message: "step 1 of { n: [ 1, 2 ] }", level: "INFO", source: "stdout" }],
       ["stderr", true, { requestId: "job-1", message: "it broke \nand more", level: "ERROR", source: "stderr" }]
+    ])
+  })
+
+  it("names the step of a pipeline", () => {
+    const { own } = installed()
+    const context = Context.add(Context.make(CurrentJob, { id: "run-1", input: null }), CurrentStep, "page[2]")
+    RunningJob.within({ context, signal: new AbortController().signal, abandon: () => {} }, () => own.log("hello"))
+    expect(printed.map(({ text }) => JSON.parse(text))).toEqual([
+      { requestId: "run-1", message: "hello", level: "INFO", source: "stdout", step: "page[2]" }
     ])
   })
 

@@ -17,6 +17,13 @@ describe("a line", () => {
     expect(LogLine.format({ level: "DEBUG", json: false }, "ERROR", "it broke", "job-1")).toBe("ERROR | it broke")
   })
 
+  it("names the step of a pipeline", () => {
+    expect(LogLine.format({ level: "DEBUG", json: true }, "INFO", "hello", "job-1", "page[2]")).toBe(
+      `{"requestId":"job-1","message":"hello","level":"INFO","step":"page[2]"}`
+    )
+    expect(LogLine.format({ level: "DEBUG", json: false }, "INFO", "hello", "job-1", "page[2]")).toBe("INFO | hello step=page[2]")
+  })
+
   const shownAt = (threshold: LogLine.Level) =>
     LogLine.LEVELS.filter((level) => level !== "NOTSET")
       .filter((level) => LogLine.isLevelEnabled({ level: threshold, json: false }, level))

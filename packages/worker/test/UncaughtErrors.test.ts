@@ -98,8 +98,12 @@ describe("an error that no code catches", () => {
     ])
   })
 
-  it("an exception of no job fails no job, and the worker finishes its jobs and exits with 1", async () => {
-    const { culprit, neighbours, stub, worker } = await startWithNeighbours("background")
+  it.each([
+    ["an exception of no job", "background", "thrown by no job"],
+    // Another worker can continue the run.
+    ["a rejection in a step of a pipeline", "reject in a step", "rejected by the step"]
+  ])("%s fails no job, and the worker finishes its jobs and exits with 1", async (_name, how, message) => {
+    const { culprit, neighbours, stub, worker } = await startWithNeighbours(how)
     await stub.until(() => exiting(stub).length === 1)
     worker.kill("SIGUSR2")
     const { code, stdout } = await worker.ended
@@ -111,7 +115,7 @@ describe("an error that no code catches", () => {
       level: "ERROR",
       requestId: null,
       message: expect.stringMatching(
-        /belongs to no job\. .* gives the running ones 30 s to finish.*\nRangeError: thrown by no job\n +at /
+        new RegExp(`belongs to no job\\. .* gives the running ones 30 s to finish.*\\nRangeError: ${message}\\n +at `)
       )
     }])
   })

@@ -3,6 +3,7 @@
  */
 import { isLevelEnabled, type JobLogLine, LOG_LEVELS, type LogLevel, parseLogLevel } from "@stint/contract/JobLogLine"
 import { LOG_PAGE_LIMIT } from "@stint/contract/LogsApi"
+import { isWithin } from "@stint/contract/NodeAddress"
 import { Command, Flag } from "effect/cli"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -23,6 +24,11 @@ const level = Flag.Literals("level", LOG_LEVELS.map((name) => name.toLowerCase()
   Flag.optional
 )
 
+const step = Flag.String("step").pipe(
+  Flag.withDescription("Only lines of this step of a pipeline, e.g. charge or thumbnail[3]"),
+  Flag.optional
+)
+
 const after = Flag.Int("after").pipe(
   Flag.withDescription("Only lines after the line with this number"),
   Flag.withDefault(0)
@@ -38,14 +44,19 @@ const json = Flag.Boolean("json").pipe(
 /** Prints the log lines stored so far, from the line after `after`. */
 const printPages = Effect.fnUntraced(function*(
   job: { readonly endpoint: string; readonly id: string },
-  { after, level, limit }: { readonly after: number; readonly level: LogLevel; readonly limit: number },
+  { after, limit, ...filter }: {
+    readonly after: number
+    readonly level: LogLevel
+    readonly step?: string
+    readonly limit: number
+  },
   print: (line: JobLogLine) => Effect.Effect<void>
 ) {
   let cursor = after
   let left = limit
   for (let more = true; more && left > 0;) {
     const page = yield* call((api) =>
-      api.logs.logs({ params: job, query: { after: cursor, level, limit: Math.min(left, LOG_PAGE_LIMIT) } })
+      api.logs.logs({ params: job, query: { after: cursor, ...filter, limit: Math.min(left, LOG_PAGE_LIMIT) } })
     )
     for (const line of page.lines) yield* print(line)
     left -= page.lines.length
@@ -56,15 +67,22 @@ const printPages = Effect.fnUntraced(function*(
 
 export const command = Command.make(
   "logs",
-  { endpoint, jobId, follow, level, after, limit, json },
-  Effect.fnUntraced(function*({ after, endpoint, follow, jobId, json, level, limit }) {
+  { endpoint, jobId, follow, level, step, after, limit, json },
+  Effect.fnUntraced(function*({ after, endpoint, follow, jobId, json, level, limit, step }) {
     const job = { endpoint, id: jobId }
     const minLevel = parseLogLevel(Option.getOrElse(level, () => "trace"))
     const print = (line: JobLogLine) => json ? Output.jsonLine(line) : Output.text(LogFormat.jobLine(line))
-    if (!follow) return yield* printPages(job, { after, level: minLevel, limit: Option.getOrElse(limit, () => Infinity) }, print)
+    const ofStep = Option.isSome(step) ? { step: step.value } : {}
+    if (!follow) {
+      const most = Option.getOrElse(limit, () => Infinity)
+      return yield* printPages(job, { after, level: minLevel, limit: most, ...ofStep }, print)
+    }
+    const isWanted = (line: JobLogLine) =>
+      isLevelEnabled(line.level, minLevel) &&
+      (Option.isNone(step) || (line.step !== undefined && isWithin(line.step, step.value)))
     yield* JobEventReader.follow(job, ["log"], (event) => {
       if (event.event === "end") return Output.message(`The job ended as ${event.data.status}.`)
-      return event.event === "log" && isLevelEnabled(event.data.level, minLevel) ? print(event.data) : Effect.void
+      return event.event === "log" && isWanted(event.data) ? print(event.data) : Effect.void
     })
   })
 ).pipe(
@@ -74,6 +92,10 @@ export const command = Command.make(
     {
       command: "stint logs hello 0f8fad5b-d9cb-469f-a165-70867728950e -f --level warn",
       description: "Warnings and errors, as they arrive"
+    },
+    {
+      command: "stint logs gallery 0f8fad5b-d9cb-469f-a165-70867728950e --step thumbnail",
+      description: "The lines of one node of a pipeline's run"
     }
   ])
 )

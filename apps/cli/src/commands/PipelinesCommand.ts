@@ -2,7 +2,7 @@
  * `stint pipelines` shows the runs of pipelines, sends them events, draws pipelines, and checks pipeline files (`PipelineFileCommands.ts`).
  */
 import { nodeStates } from "@stint/contract/NodeStates"
-import type { RunStep, RunSteps } from "@stint/contract/RunSteps"
+import type { RunSteps } from "@stint/contract/RunSteps"
 import { Argument, Command, Flag } from "effect/cli"
 import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
@@ -11,48 +11,16 @@ import * as Schema from "effect/Schema"
 import * as PlatformClient from "../client/PlatformClient.ts"
 import { CliFailure } from "../CliFailure.ts"
 import * as Output from "../output/Output.ts"
+import { stepTable } from "../output/StepText.ts"
 import { check, schema } from "./PipelineFileCommands.ts"
 import { diff, list, newestDefinition, show } from "./PipelineListCommands.ts"
 import { run } from "./PipelineRunCommand.ts"
-import { allSteps } from "./PipelineSteps.ts"
+import { allSteps, printStep } from "./PipelineSteps.ts"
 import { duration, endpoint, json, toMillis } from "./SharedFlags.ts"
 
 const { call } = PlatformClient
 
 const runId = Argument.String("run").pipe(Argument.withDescription("Id of the run: the id of its job"))
-
-const timeText = (millis: number): string => new Date(millis).toISOString().slice(0, 19).replace("T", " ")
-
-/** How many characters of an output the table shows. */
-const MOST_OUTPUT = 60
-
-/** The last column: what an open step waits for, or how it ended. */
-const noteOf = ({ endpoint, error, event, job, output, state, until }: RunStep): string => {
-  if (error !== undefined) return error.split("\n", 1)[0] ?? ""
-  return [
-    ...(job === undefined ? [] : [`job ${job} of ${endpoint ?? ""}`]),
-    ...(event === undefined ? [] : [`event ${event.name}${event.key === "" ? "" : `, key ${event.key}`}`]),
-    ...(until === undefined || state !== "open" ? [] : [`until ${timeText(until)}`]),
-    ...(output === undefined ? [] : [JSON.stringify(output).slice(0, MOST_OUTPUT)])
-  ].join(", ")
-}
-
-/** How long an ended step took. Steps of workers that report no times have only an end. */
-const tookText = ({ endedAt, startedAt }: RunStep): string =>
-  endedAt === undefined
-    ? "-"
-    : startedAt === undefined
-    ? `ended ${timeText(endedAt)}`
-    : `${((endedAt - startedAt) / 1_000).toFixed(2)} s`
-
-const rowOf = (step: RunStep): ReadonlyArray<string> => [
-  step.path,
-  step.kind,
-  step.state,
-  step.startedAt === undefined ? "-" : timeText(step.startedAt),
-  tookText(step),
-  noteOf(step)
-]
 
 const stepsText = ({ definition, held, next, phase, run, status, steps }: RunSteps): string =>
   [
@@ -61,9 +29,7 @@ const stepsText = ({ definition, held, next, phase, run, status, steps }: RunSte
     Output.field("graph", Output.inline(definition)),
     ...(held === undefined ? [] : [Output.field("held", held)]),
     "",
-    steps.length === 0
-      ? "No steps."
-      : Output.table([["PATH", "KIND", "STATE", "STARTED", "TOOK", ""], ...steps.map(rowOf)]),
+    steps.length === 0 ? "No steps." : stepTable(steps),
     ...(next === undefined ? [] : ["", `More: repeat the command with --after ${next}`])
   ].join("\n")
 
@@ -74,9 +40,14 @@ const steps = Command.make(
     run: runId,
     after: Flag.Int("after").pipe(Flag.withDescription("Only steps after this number of steps"), Flag.optional),
     limit: Flag.Int("limit").pipe(Flag.withDescription("Number of steps, 1 to 1000; default 200"), Flag.optional),
+    step: Flag.String("step").pipe(
+      Flag.withDescription("Show the input, the output and the attempts of this step, e.g. charge or thumbnail[3]"),
+      Flag.optional
+    ),
     json
   },
-  Effect.fnUntraced(function*({ after, endpoint, json, limit, run }) {
+  Effect.fnUntraced(function*({ after, endpoint, json, limit, run, step }) {
+    if (Option.isSome(step)) return yield* printStep({ endpoint, run, wanted: step.value, json })
     const query = {
       ...(Option.isSome(after) ? { after: after.value } : {}),
       ...(Option.isSome(limit) ? { limit: limit.value } : {})
@@ -84,7 +55,16 @@ const steps = Command.make(
     const page = yield* call((api) => api.runs.steps({ params: { endpoint, id: run }, query }))
     yield* Output.print(json, page, stepsText)
   })
-).pipe(Command.withDescription("Show what a run has recorded and what it waits for; times are UTC"))
+).pipe(
+  Command.withDescription("Show what a run has recorded and what it waits for; times are UTC"),
+  Command.withExamples([
+    { command: "stint pipelines steps gallery 0f8fad5b-d9cb-469f-a165-70867728950e", description: "All steps, one in each row" },
+    {
+      command: "stint pipelines steps gallery 0f8fad5b-d9cb-469f-a165-70867728950e --step charge",
+      description: "One step with its input, its output and its attempts"
+    }
+  ])
+)
 
 const decodeData = Schema.decodeUnknownEffect(Schema.fromJsonString(Schema.Json))
 

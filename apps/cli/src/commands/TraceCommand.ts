@@ -3,6 +3,7 @@
  */
 import type { WaitPart } from "@stint/contract/Explanation"
 import type { ExplainedJob } from "@stint/contract/JobsApi"
+import type { RunStep } from "@stint/contract/RunSteps"
 import type { WebhookDeliveryDetails } from "@stint/contract/WebhooksApi"
 import { Command } from "effect/cli"
 import * as Clock from "effect/Clock"
@@ -30,11 +31,34 @@ const PHASES: { readonly [phase in WaitPart["phase"]]: string } = {
   take: "until it was taken"
 }
 
-/** The parts of a job's time, in order. `now` counts as the end of parts that have not ended. */
+/** The number of a run's steps that are shown. */
+const MAX_STEPS = 200
+
+/** The part of a run's step and, if there are several, those of its attempts. `part` counts to the end of the run if the end is unknown. */
+const partsOfStep = (
+  { attempts = [], endedAt, path, startedAt, state }: RunStep,
+  part: (name: string, start: number, end: number | undefined) => Waterfall.Part
+): ReadonlyArray<Waterfall.Part> => {
+  const outcome = (state: RunStep["state"]) => state === "completed" || state === "open" ? "" : `, ${state}`
+  if (startedAt === undefined) return []
+  return [
+    part(`step ${path}${outcome(state)}`, startedAt, endedAt),
+    ...attempts.flatMap((one) =>
+      one.startedAt === undefined
+        ? []
+        : [part(`  attempt ${one.attempt}${outcome(one.state)}`, one.startedAt, one.endedAt)]
+    )
+  ]
+}
+
+/**
+ * The parts of a job's time, in order. `steps`: those of a run, if the job is one. `now` counts as the end of parts that have not ended.
+ */
 export const partsOf = (
   job: ExplainedJob,
   deliveries: ReadonlyArray<Pick<WebhookDeliveryDetails, "event" | "attempts">>,
-  now: number
+  now: number,
+  steps: ReadonlyArray<RunStep> = []
 ): ReadonlyArray<Waterfall.Part> => {
   const { explain } = job
   if (explain === undefined) return []
@@ -69,6 +93,7 @@ export const partsOf = (
     const ran = release === undefined ? "" : `, release ${release}`
     parts.push(part(`${one} ${made} on ${job.workerId ?? "a worker"}${ran}`, startedAt, finishedAt))
   }
+  for (const step of steps) parts.push(...partsOfStep(step, (name, start, end) => part(name, start, end ?? finishedAt)))
   for (const { attempts, event } of deliveries) {
     for (const [index, { at, durationMs, error }] of attempts.entries()) {
       const outcome = error === null ? "" : ", failed"
@@ -91,6 +116,15 @@ const deliveriesOf = (endpoint: string, job: string) =>
     )
   }).pipe(Effect.catchIf(({ status }) => status === 401 || status === 403, () => Effect.succeed([])))
 
+/** The steps of a job that is a run of a pipeline. Only runs have no maximum number of attempts. */
+const stepsOf = (endpoint: string, { explain, id }: ExplainedJob) =>
+  explain?.attempts.most !== null
+    ? Effect.succeed([])
+    : call((api) => api.runs.steps({ params: { endpoint, id }, query: { limit: MAX_STEPS } })).pipe(
+      Effect.map(({ steps }) => steps),
+      Effect.catchIf(({ status }) => status === 409, () => Effect.succeed([]))
+    )
+
 const format = ({ job, parts }: { readonly job: ExplainedJob; readonly parts: ReadonlyArray<Waterfall.Part> }): string => {
   const lines = [Output.field("job", job.id), Output.field("status", job.status)]
   if (job.retries !== undefined) lines.push(Output.field("retries", String(job.retries)))
@@ -108,11 +142,12 @@ export const command = Command.make(
       call((api) => api.jobs.status({ params: { endpoint, id: jobId }, query: { explain: "true" } })),
       deliveriesOf(endpoint, jobId)
     ], { concurrency: 2 })
-    const parts = partsOf(job, deliveries, yield* Clock.currentTimeMillis)
+    const steps = yield* stepsOf(endpoint, job)
+    const parts = partsOf(job, deliveries, yield* Clock.currentTimeMillis, steps)
     yield* Output.print(json, { job, parts }, format)
   })
 ).pipe(
-  Command.withDescription("Show where a job's time went: waits, the worker's start, attempts and webhooks"),
+  Command.withDescription("Show where a job's time went: waits, the worker's start, attempts, the steps of a run, and webhooks"),
   Command.withExamples([{
     command: "stint trace hello 0f8fad5b-d9cb-469f-a165-70867728950e",
     description: "One line for each part"

@@ -66,5 +66,9 @@ export const writeWorkerLine = (
 }
 
 /** Formats one line of a job's log for `stint logs`. */
-export const jobLine = ({ level, message, release, time, workerId }: JobLogLine): string =>
-  line(new Date(time), level, `${workerId ?? "platform"}${release === undefined ? "" : ` r${release}`} | ${message}`)
+export const jobLine = ({ level, message, release, step, time, workerId }: JobLogLine): string =>
+  line(
+    new Date(time),
+    level,
+    `${workerId ?? "platform"}${release === undefined ? "" : ` r${release}`}${step === undefined ? "" : ` ${step}`} | ${message}`
+  )

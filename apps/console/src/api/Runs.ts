@@ -2,6 +2,7 @@
  * The operations on pipeline runs. Reading needs `jobs:read`, events need `jobs:submit`, and retries need `jobs:manage`.
  */
 import type { DefinitionList } from "@stint/contract/Definitions"
+import type { JobLogLine, JobLogPage } from "@stint/contract/JobLogLine"
 import type { PipelineGraph } from "@stint/contract/RunJournal"
 import type { EventReceipt, RunStep, RunSteps, SendEvent } from "@stint/contract/RunSteps"
 import { call, part, queryOf, read } from "./Api.ts"
@@ -28,6 +29,27 @@ export const runSteps = async (endpoint: string, id: string, signal?: AbortSigna
     steps.push(...page.steps)
     if (page.next === undefined || steps.length >= MOST_STEPS) return { ...page, steps }
     after = page.next
+  }
+}
+
+/** The maximum number of lines in a page of a log, and the maximum that is shown of a step. */
+const LOG_PAGE = 1_000
+const MOST_LINES = 5_000
+
+/** The newest log lines of a job, up to {@link MOST_LINES}; with `step`, those of a step or node of a run. */
+export const stepLog = async (
+  endpoint: string,
+  job: string,
+  step: string | undefined,
+  signal?: AbortSignal
+): Promise<ReadonlyArray<JobLogLine>> => {
+  const lines: Array<JobLogLine> = []
+  for (let after = 0;;) {
+    const query = queryOf({ after, limit: LOG_PAGE, ...(step === undefined ? {} : { step }) })
+    const page = await read<JobLogPage>(`/v2/${part(endpoint)}/logs/${part(job)}${query}`, signal)
+    lines.push(...page.lines)
+    if (!page.more) return lines.slice(-MOST_LINES)
+    after = page.cursor
   }
 }
 

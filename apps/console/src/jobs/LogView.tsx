@@ -1,21 +1,28 @@
 /**
- * The log of a job, filtered by level and text. It follows new lines.
+ * The log of a job, filtered by level, text and, for a run of a pipeline, by node. It follows new lines.
  */
 import type { JobLogLine } from "@stint/client"
+import { isWithin, nodeOf } from "@stint/contract/NodeAddress"
 import { useId, useState } from "react"
 import { clockTime } from "../format/Format.ts"
 import { LogBox } from "../ui/LogBox.tsx"
 
 const LEVELS = ["TRACE", "DEBUG", "INFO", "WARN", "ERROR"] as const
 
-/** Lines at a level or above that contain a text. */
-const filterLines = (lines: ReadonlyArray<JobLogLine>, level: string, text: string): ReadonlyArray<JobLogLine> => {
+/** Lines at a level or above that contain a text, of one node or of all. */
+const filterLines = (lines: ReadonlyArray<JobLogLine>, level: string, text: string, node: string): ReadonlyArray<JobLogLine> => {
   const lowest = LEVELS.findIndex((one) => one === level)
   const wanted = text.toLowerCase()
-  return lines.filter((line) =>
-    LEVELS.indexOf(line.level) >= lowest && (wanted === "" || line.message.toLowerCase().includes(wanted))
+  return lines.filter(({ level: own, message, step }) =>
+    LEVELS.indexOf(own) >= lowest && (wanted === "" || message.toLowerCase().includes(wanted)) &&
+    (node === "" || (step !== undefined && isWithin(step, node)))
   )
 }
+
+/** The nodes of a pipeline that have written lines. */
+const nodesOf = (lines: ReadonlyArray<JobLogLine>): ReadonlyArray<string> => [
+  ...new Set(lines.flatMap(({ step }) => step === undefined ? [] : [nodeOf(step)]))
+]
 
 /** The maximum number of lines that are drawn. The filter and `stint logs` find older lines. */
 const SHOWN = 1_000
@@ -26,7 +33,10 @@ export const LogView = ({ isLive, lines }: { readonly lines: ReadonlyArray<JobLo
   const [text, setText] = useState("")
   const levelField = useId()
   const textField = useId()
-  const found = filterLines(lines, level, text)
+  const [node, setNode] = useState("")
+  const nodeField = useId()
+  const nodes = nodesOf(lines)
+  const found = filterLines(lines, level, text, node)
   const shown = found.slice(-SHOWN)
   return (
     <>
@@ -35,6 +45,15 @@ export const LogView = ({ isLive, lines }: { readonly lines: ReadonlyArray<JobLo
         <select id={levelField} value={level} onChange={(event) => setLevel(event.target.value)}>
           {LEVELS.map((one) => <option key={one} value={one}>{one === "TRACE" ? "All" : one}</option>)}
         </select>
+        {nodes.length < 2 ? null : (
+          <>
+            <label htmlFor={nodeField}>Step</label>
+            <select id={nodeField} value={node} onChange={(event) => setNode(event.target.value)}>
+              <option value="">All</option>
+              {nodes.map((one) => <option key={one} value={one}>{one}</option>)}
+            </select>
+          </>
+        )}
         <label htmlFor={textField}>Contains</label>
         <input id={textField} value={text} onChange={(event) => setText(event.target.value)} />
       </div>
@@ -55,7 +74,12 @@ export const LogView = ({ isLive, lines }: { readonly lines: ReadonlyArray<JobLo
                 <span className="log-time">{clockTime(line.time)}</span>
                 <span className="log-level">{line.level}</span>
                 <span className="log-attempt">{shown[index - 1]?.attempt === line.attempt ? "" : `attempt ${line.attempt}`}</span>
-                <span className="log-text">{line.message}</span>
+                <span className={line.message.includes("\n") ? "log-text lines" : "log-text"}>
+                  {line.step === undefined || shown[index - 1]?.step === line.step
+                    ? null
+                    : <span className="log-step">{line.step}</span>}
+                  {line.message}
+                </span>
               </div>
             ))}
           </LogBox>

@@ -1,85 +1,27 @@
 /**
- * One node of a run: its input, output, attempts, times, the events that it waits for, and a retry from this node.
+ * One node of a run: its input, output, attempts, log, times, the events that it waits for, and a retry from this node.
  */
 import type { GraphNode, PipelineGraph } from "@stint/contract/RunJournal"
 import type { NodeProgress } from "@stint/contract/RunProgress"
 import type { RunStep, RunSteps } from "@stint/contract/RunSteps"
+import { sourcesOf } from "@stint/contract/StepSources"
 import { useQuery, useQueryClient } from "@tanstack/react-query"
-import { Link } from "@tanstack/react-router"
 import * as Api from "../api/Api.ts"
 import { permits } from "../api/Permissions.ts"
 import { retryFrom } from "../api/Runs.ts"
 import { useSession } from "../api/useSession.ts"
-import { duration, shortId } from "../format/Format.ts"
+import { duration } from "../format/Format.ts"
 import { ErrorView } from "../jobs/ErrorView.tsx"
-import { mayRetry, type Tone } from "../jobs/JobStates.ts"
+import { hasEnded, mayRetry } from "../jobs/JobStates.ts"
 import { useNow } from "../live/Clock.ts"
 import { Confirm } from "../ui/Confirm.tsx"
 import { Loaded } from "../ui/Loaded.tsx"
 import { Badge } from "../ui/Status.tsx"
-import { JsonView, Reason, Time } from "../ui/Text.tsx"
+import { JsonView, Time } from "../ui/Text.tsx"
 import { EventForm } from "./EventForm.tsx"
-import { jobOf, openWaits, outputOf, sourcesOf, stateOf, stepsOf, tookOf } from "./RunNodes.ts"
-
-const STEP: Readonly<Record<RunStep["state"], readonly [Tone, string]>> = {
-  open: ["running", "Open"],
-  completed: ["done", "Completed"],
-  failed: ["failed", "Failed"],
-  "timed-out": ["failed", "Timed out"],
-  cancelled: ["ended", "Cancelled"],
-  undone: ["ended", "Undone"]
-}
-
-/** The maximum number of attempts and items that are shown. */
-const MOST_ROWS = 100
-
-const Attempts = ({ steps }: { readonly steps: ReadonlyArray<RunStep> }) => {
-  const session = useSession()
-  return (
-    <section aria-labelledby="attempts">
-      <h2 id="attempts">Attempts and items</h2>
-      <table className="stacks attempts">
-        <thead>
-          <tr>
-            {["Path", "State", "Time", "Job"].map((name) => <th key={name} scope="col">{name}</th>)}
-          </tr>
-        </thead>
-        <tbody>
-          {steps.slice(0, MOST_ROWS).map(({ endedAt, endpoint, error, job, kind, path, startedAt, state }) => (
-            <tr key={`${path} ${kind}`}>
-              <th scope="row" className="mono breaks">{path}{kind === "undo" ? " (undo)" : ""}</th>
-              <td>
-                <Badge tone={STEP[state][0]}>{STEP[state][1]}</Badge>
-              </td>
-              <td data-label="Time" className="breaks">
-                {startedAt === undefined ? endedAt === undefined ? "" : <Time at={endedAt} /> : endedAt === undefined
-                  ? (
-                    <>
-                      since <Time at={startedAt} />
-                    </>
-                  )
-                  : duration(endedAt - startedAt)}
-                {error === undefined ? null : <Reason>{error}</Reason>}
-              </td>
-              <td data-label="Job">
-                {job === undefined || endpoint === undefined
-                  ? <span className="zero">-</span>
-                  : permits(session, "read", endpoint)
-                  ? (
-                    <Link to="/console/jobs/$endpoint/$id" params={{ endpoint, id: job }} className="mono" title={job}>
-                      {shortId(job)}
-                    </Link>
-                  )
-                  : <span className="mono" title={job}>{shortId(job)}</span>}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-      {steps.length > MOST_ROWS ? <p className="muted">The first {MOST_ROWS} of {steps.length}.</p> : null}
-    </section>
-  )
-}
+import { inputOf, jobOf, logOf, openWaits, outputOf, recordedOf, stateOf, stepsOf, tookOf } from "./RunNodes.ts"
+import { StepLog } from "./StepLog.tsx"
+import { StepTable } from "./StepTable.tsx"
 
 /** The input of the job that a node runs. */
 const JobInput = ({ endpoint, id }: { readonly endpoint: string; readonly id: string }) => {
@@ -113,7 +55,7 @@ const Output = ({ label, steps }: { readonly label: string; readonly steps: Read
     : <p className="muted">The output of a job that this key may not read.</p>
 }
 
-/** The input of a node: the input of its job, the outputs of earlier nodes, or the input of the run. */
+/** The input of a node: the input of its job, what was recorded, the outputs of earlier nodes, or the input of the run. */
 const Given = ({ endpoint, graph, node, run, steps }: {
   readonly endpoint: string
   readonly graph: PipelineGraph
@@ -124,7 +66,9 @@ const Given = ({ endpoint, graph, node, run, steps }: {
   const session = useSession()
   const job = jobOf(stepsOf(steps, node.address))
   if (job !== undefined && permits(session, "read", job.endpoint)) return <JobInput {...job} />
-  const sources = sourcesOf(graph, steps, node.address)
+  const computed = inputOf(stepsOf(steps, node.address))
+  if (computed !== undefined) return <JsonView value={computed} label="the input" />
+  const sources = sourcesOf(graph, recordedOf(steps), node.address)
   if (sources.length === 0) {
     return (
       <>
@@ -184,6 +128,7 @@ export const NodeInspector = ({ endpoint, graph, node, progress, run }: {
   const hasOutput = outputOf(steps) !== undefined || jobOf(steps) !== undefined
   const hasInput = node.kind !== "waitFor" && node.kind !== "sleep"
   const [tone = "ended", word] = stateOf(progress)
+  const log = logOf(node, steps, { endpoint, id: run.run })
   const mayRetryHere = permits(session, "manage", endpoint) && steps.length > 0 &&
     (mayRetry(run.status) || run.held !== undefined)
   return (
@@ -241,7 +186,10 @@ export const NodeInspector = ({ endpoint, graph, node, progress, run }: {
               </>
             )
             : null}
-          {steps.length === 0 ? null : <Attempts steps={steps} />}
+          {steps.length === 0 ? null : <StepTable steps={steps} />}
+          {log === undefined || !permits(session, "read", log.endpoint)
+            ? null
+            : <StepLog {...log} isLive={!hasEnded(run.status)} />}
         </>
       )}
     </section>

@@ -2,7 +2,7 @@
  * The nodes of a run, for its graph: how they look, the texts in their boxes, and their steps.
  */
 import { nodeOf } from "@stint/contract/NodeAddress"
-import type { PipelineGraph } from "@stint/contract/RunJournal"
+import type { GraphNode } from "@stint/contract/RunJournal"
 import type { NodeProgress, NodeState } from "@stint/contract/RunProgress"
 import type { RunStep } from "@stint/contract/RunSteps"
 import { duration } from "../format/Format.ts"
@@ -40,7 +40,7 @@ export const lineOf = (node: NodeProgress, now: number): string => {
   return `${kind}, ${state === "completed" && took !== undefined ? duration(took) : stateOf(node)[1].toLowerCase()}`
 }
 
-/** The steps of a node, in the order in which they began: its attempts, its items, and its compensation. */
+/** The steps of a node, in the order in which they began: its items and its compensation. */
 export const stepsOf = (steps: ReadonlyArray<RunStep>, address: string): ReadonlyArray<RunStep> =>
   steps.filter(({ path }) => nodeOf(path) === address)
 
@@ -50,31 +50,42 @@ export const openWaits = (steps: ReadonlyArray<RunStep>): ReadonlyArray<RunStep 
 
 /** The recorded output of a node; for a list, the outputs of its items in order. Undefined if there is none. */
 export const outputOf = (steps: ReadonlyArray<RunStep>): unknown => {
-  const recorded = steps.filter(({ kind, output, path }) => output !== undefined && kind !== "undo" && !path.includes("~undo"))
-  const items = recorded.filter(({ path }) => /\[\d+\](?:~\d+)*$/.test(path))
-  if (items.length > 0) {
-    return Object.fromEntries(items.map(({ output, path }) => [path.replace(/(?:~\d+)+$/, ""), output]))
-  }
+  const recorded = steps.filter(({ kind, output }) => output !== undefined && kind !== "undo")
+  const items = recorded.filter(({ path }) => path.endsWith("]"))
+  if (items.length > 0) return Object.fromEntries(items.map(({ output, path }) => [path, output]))
   return recorded.at(-1)?.output
 }
 
+/** The addresses of the nodes that a run has recorded. */
+export const recordedOf = (steps: ReadonlyArray<RunStep>): ReadonlySet<string> => new Set(steps.map(({ path }) => nodeOf(path)))
+
 /**
- * The nodes whose outputs are the input of a node. For a branch, only the part that ran. Nodes without their own output, such as an `all`
- * around the node or a sleep before it, pass on their input. An empty list stands for the input of the run.
+ * The inputs that were computed and so recorded with the steps of a node: one value or, for a list, the values of its items by path. Undefined if there are
+ * none.
  */
-export const sourcesOf = (graph: PipelineGraph, steps: ReadonlyArray<RunStep>, address: string): ReadonlyArray<string> => {
-  const node = graph.nodes.find((one) => one.address === address)
-  const found = (node?.needs ?? []).flatMap((need) => {
-    const kind = graph.nodes.find((one) => one.address === need)?.kind
-    if (kind === "all" || kind === "branch" || kind === "sleep") return sourcesOf(graph, steps, need)
-    return stepsOf(steps, need).length > 0 ? [need] : []
+export const inputOf = (steps: ReadonlyArray<RunStep>): unknown => {
+  const recorded = steps.flatMap(({ input, kind, path }) => {
+    if (kind === "undo" || input === undefined || "from" in input) return []
+    return [[path, "value" in input ? input.value : `${input.text}...`] as const]
   })
-  return [...new Set(found)]
+  return recorded.some(([path]) => path.includes("[")) ? Object.fromEntries(recorded) : recorded.at(-1)?.[1]
+}
+
+/** The logs of a node: the lines that its steps wrote in the run, or those of its job. Undefined for a node that runs no code, or several jobs. */
+export const logOf = (
+  { address, endpoint: target, kind }: GraphNode,
+  steps: ReadonlyArray<RunStep>,
+  run: { readonly endpoint: string; readonly id: string }
+): { readonly endpoint: string; readonly job: string; readonly step: string | undefined } | undefined => {
+  const job = jobOf(steps)
+  if (job !== undefined) return { endpoint: job.endpoint, job: job.id, step: undefined }
+  const isCode = kind === "step" || kind === "stream" || (kind === "forEach" && target === undefined)
+  return isCode ? { endpoint: run.endpoint, job: run.id, step: address } : undefined
 }
 
 /** The job whose output is the node's output, if the node runs one job. */
 export const jobOf = (steps: ReadonlyArray<RunStep>): { readonly endpoint: string; readonly id: string } | undefined => {
-  const last = steps.findLast(({ job, path }) => job !== undefined && !path.includes("["))
+  const last = steps.findLast(({ job, kind, path }) => job !== undefined && kind !== "undo" && !path.includes("["))
   return last?.job === undefined || last.endpoint === undefined ? undefined : { endpoint: last.endpoint, id: last.job }
 }
 

@@ -88,7 +88,7 @@ const isLogLine = (value: unknown): value is JobLogLine =>
       attempt: isInt,
       source: oneOf("log", "stdout", "stderr", "platform")
     },
-    { workerId: isString }
+    { workerId: isString, step: isString }
   )
 
 const isPurged = (value: unknown): value is Purged => has(value, { removed: isInt, status: (status) => status === "completed" })

@@ -40,6 +40,8 @@ export const JobLogLine = Schema.Struct({
   /** The attempt that logged it. */
   attempt: Schema.Int,
   source: LogSource,
+  /** The path of the pipeline's step that logged it (docs/spec/pipelines.md#paths). */
+  step: Schema.optionalKey(Schema.String),
   /** The worker that logged the line. Absent for lines with the source `platform`. */
   workerId: Schema.optionalKey(Schema.String),
   /** The release that this worker runs, if the platform started it. */

@@ -12,6 +12,7 @@ import * as SchemaTransformation from "effect/SchemaTransformation"
 import { JobsAuthorization } from "../Authorization.ts"
 import { operationDocs } from "../OpenApiOperation.ts"
 import { EndpointNotFound, InvalidRequest, JobNotFound, Unavailable } from "../Problem.ts"
+import { MAX_PATH } from "../workers/RunJournal.ts"
 import { isLogLevel, JobLogPage, LOG_LEVELS, LogLevel } from "./JobLogLine.ts"
 
 /** The maximum number of lines in a page. */
@@ -43,6 +44,11 @@ const level = Schema.String.annotate({
 const LogQuery = {
   after: integer("Only lines after this number: the `cursor` of the previous page.", 0, 999_999_999),
   level: Schema.optionalKey(level),
+  step: Schema.optionalKey(
+    Schema.String.annotate({
+      description: "Only lines of a step of a pipeline: its path, or the address of a node, for the lines of all its items."
+    }).check(Schema.isMaxLength(MAX_PATH))
+  ),
   limit: integer(`The maximum number of lines: 1 to ${LOG_PAGE_LIMIT}. Default: 200.`, 1, LOG_PAGE_LIMIT)
 }
 

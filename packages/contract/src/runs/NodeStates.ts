@@ -18,23 +18,13 @@ const STATE: Readonly<Record<RunStep["state"], NodeState>> = {
   cancelled: "failed"
 }
 
-/** Attempts have their own paths: `charge~2`. The wait before an attempt is `charge~2~0`. */
-const ATTEMPT = /(?:~\d+)+$/
-const BACKOFF = /~\d+~\d+$/
-
-/** The states of the nodes by their addresses, computed from the steps in order. Nodes that have not begun are absent. */
-export const nodeStates = (steps: Iterable<Pick<RunStep, "path" | "kind" | "state">>): ReadonlyMap<string, NodeState> => {
-  /** The state of each path's latest attempt. */
-  const paths = new Map<string, NodeState>()
-  for (const { kind, path, state } of steps) {
-    if (kind === "undo" || path.includes("~undo")) continue
-    // The next attempt follows the wait.
-    paths.set(path.replace(ATTEMPT, ""), BACKOFF.test(path) ? "open" : STATE[state])
-  }
+/** The states of the nodes by their addresses. Nodes that have not begun are absent. */
+export const nodeStates = (steps: Iterable<Pick<RunStep, "path" | "state">>): ReadonlyMap<string, NodeState> => {
   const nodes = new Map<string, NodeState>()
-  for (const [path, state] of paths) {
+  for (const { path, state: of } of steps) {
+    if (path.endsWith("~undo")) continue
     const address = nodeOf(path)
-    const other = nodes.get(address)
+    const [state, other] = [STATE[of], nodes.get(address)]
     if (other === undefined || STATES.indexOf(state) < STATES.indexOf(other)) nodes.set(address, state)
   }
   return nodes

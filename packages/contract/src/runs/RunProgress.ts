@@ -33,8 +33,12 @@ const branchOf = ({ output }: RunStep): string | undefined =>
     ? output["branch"]
     : undefined
 
-const noteOf = ({ endpoint, error, event, job }: RunStep): string | undefined => {
-  if (error !== undefined) return error.split("\n", 1)[0]
+const firstLine = (text: string): string => text.split("\n", 1)[0] ?? ""
+
+const noteOf = ({ attempts, endpoint, error, event, job, state }: RunStep): string | undefined => {
+  if (error !== undefined) return firstLine(error)
+  const failed = state === "open" ? attempts?.findLast((one) => one.error !== undefined) : undefined
+  if (failed?.error !== undefined) return `attempt ${failed.attempt + 1}, after: ${firstLine(failed.error)}`
   if (event !== undefined) return `event ${event.name}${event.key === "" ? "" : `, key ${event.key}`}`
   return job === undefined ? undefined : `job ${job} of ${endpoint ?? ""}`
 }
@@ -58,7 +62,7 @@ export const progressOf = (
   const states = nodeStates(steps)
   const byNode = new Map<string, Array<RunStep>>()
   for (const step of steps) {
-    if (step.path.includes("~undo")) continue
+    if (step.path.endsWith("~undo")) continue
     const address = nodeOf(step.path)
     byNode.set(address, [...byNode.get(address) ?? [], step])
   }
@@ -69,9 +73,7 @@ export const progressOf = (
     if (kind === "forEach") {
       const count = own.map(itemsOf).find((items) => items !== undefined)
       if (count === undefined) return { state }
-      const done = new Set(
-        own.filter((step) => step.state === "completed" && step.path.includes("[")).map(({ path }) => path.replace(/~.*$/, ""))
-      ).size
+      const done = own.filter((step) => step.state === "completed" && step.path.includes("[")).length
       return { state: state === "failed" ? state : done < count ? "open" : "completed", note: `${done} of ${count}` }
     }
     const last = own.at(-1)

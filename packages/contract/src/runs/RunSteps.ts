@@ -3,7 +3,7 @@
  */
 import * as Schema from "effect/Schema"
 import { JobStatus } from "../jobs/Job.ts"
-import { DefinitionHash, EventName, MAX_RUN_MILLIS, RunPhase } from "../workers/RunJournal.ts"
+import { DefinitionHash, EventName, MAX_RUN_MILLIS, RunPhase, StepInput } from "../workers/RunJournal.ts"
 
 /** How long an event is kept for a run that does not wait for it yet, in milliseconds: seven days. */
 export const DEFAULT_EVENT_MILLIS = 7 * 24 * 60 * 60 * 1000
@@ -37,7 +37,29 @@ export const EventReceipt = Schema.Struct({
 export type EventReceipt = typeof EventReceipt.Type
 
 /**
- * What a run recorded at a path.
+ * The input of a step. `from`: it is the outputs of these steps; empty: the input of the run. `value`: it was computed, and recorded with the step.
+ * `text`: the beginning of the JSON text of a computed input that was too long to record.
+ */
+const StepInputView = Schema.Union([Schema.Struct({ from: Schema.Array(Schema.String) }), ...StepInput.members])
+
+/** The maximum number of attempts that a step lists. */
+export const MAX_ATTEMPTS = 100
+
+/** One attempt of a step, or of the job that it runs. */
+export const StepAttempt = Schema.Struct({
+  /** From 1. */
+  attempt: Schema.Int,
+  state: Schema.Literals(["open", "completed", "failed", "timed-out", "cancelled"]),
+  startedAt: Schema.optionalKey(Schema.Int),
+  endedAt: Schema.optionalKey(Schema.Int),
+  /** The job of this attempt. */
+  job: Schema.optionalKey(Schema.String),
+  error: Schema.optionalKey(Schema.String)
+})
+export type StepAttempt = typeof StepAttempt.Type
+
+/**
+ * What a run recorded at a path, with all attempts.
  *
  * | `kind` | what it records |
  * |---|---|
@@ -53,21 +75,28 @@ export const RunStep = Schema.Struct({
   kind: Schema.Literals(["step", "run", "sleep", "waitFor", "choice", "undo"]),
   state: Schema.Literals(["open", "completed", "failed", "timed-out", "cancelled", "undone"]),
   /**
-   * When the job, the sleep or the wait was recorded, in milliseconds since 1970. Steps are recorded when they end: `endedAt` without the time that
-   * the worker reports for the attempt. Absent for choices, and for steps of workers that report no times.
+   * When its first attempt began, in milliseconds since 1970. Steps are recorded when they end: this is that time without the time that the worker
+   * reports for the attempt. Absent for choices, and for steps of workers that report no times.
    */
   startedAt: Schema.optionalKey(Schema.Int),
   endedAt: Schema.optionalKey(Schema.Int),
-  /** The job of a `run`, and its endpoint. The job's status contains the output. */
+  /** The job of the last attempt of a `run`, and its endpoint. The job's status contains the input and the output. */
   job: Schema.optionalKey(Schema.String),
   endpoint: Schema.optionalKey(Schema.String),
   /** The event of a `waitFor`. */
   event: Schema.optionalKey(Schema.Struct({ name: Schema.String, key: Schema.String })),
   /** When the platform ends the path, if nothing ends it earlier. */
   until: Schema.optionalKey(Schema.Int),
+  /** What a `step` or an `undo` received. */
+  input: Schema.optionalKey(StepInputView),
   /** The output of a step, the data of an event, or the choice. */
   output: Schema.optionalKey(Schema.Json),
-  error: Schema.optionalKey(Schema.String)
+  /** Why it failed. */
+  error: Schema.optionalKey(Schema.String),
+  /** The attempts in order, the newest {@link MAX_ATTEMPTS}. Absent if there is only one and it is not followed by another. */
+  attempts: Schema.optionalKey(Schema.Array(StepAttempt)),
+  /** Between two attempts: when the next one begins, in milliseconds since 1970. */
+  nextAttemptAt: Schema.optionalKey(Schema.Int)
 })
 export type RunStep = typeof RunStep.Type
 

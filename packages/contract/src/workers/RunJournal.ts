@@ -66,11 +66,27 @@ export const DEFAULT_RUN_MILLIS = 365 * 24 * 60 * 60 * 1000
 
 const duration = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: MAX_RUN_MILLIS }))
 
+/** The maximum length of the `input` of a record, in characters of its JSON text. */
+export const MAX_STEP_INPUT = 4_096
+
+/**
+ * The input of a step that is not the output of other nodes: the value or, if it does not fit into {@link MAX_STEP_INPUT}, the beginning of its JSON
+ * text.
+ */
+export const StepInput = Schema.Union([Schema.Struct({ value: Schema.Json }), Schema.Struct({ text: Schema.String })])
+export type StepInput = typeof StepInput.Type
+
+/** The highest priority of a child job. The lowest is its negative. */
+export const MAX_PRIORITY = 1_000
+
+/** The priority of a child job. */
+export const ChildPriority = Schema.Int.check(Schema.isBetween({ minimum: -MAX_PRIORITY, maximum: MAX_PRIORITY }))
+
 /** The body of a `spawn` record: the child job. */
 export const SpawnBody = Schema.Struct({
   endpoint: Schema.String,
   input: Schema.Unknown,
-  priority: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: -1000, maximum: 1000 }))),
+  priority: Schema.optionalKey(ChildPriority),
   tags: Schema.optionalKey(Tags),
   executionTimeoutMs: Schema.optionalKey(duration),
   /** After this time the child is cancelled, and the path ends with TIMED_OUT. */
@@ -115,7 +131,9 @@ export const JournalRecord = Schema.Struct({
   /** Absent: null. */
   body: Schema.optionalKey(Schema.Unknown),
   /** `step`, `failed` and `undo`: how long the recorded attempt ran, in milliseconds. */
-  ms: Schema.optionalKey(millis)
+  ms: Schema.optionalKey(millis),
+  /** `step` and `failed`: a {@link StepInput}, in the first record of a step whose input is not the output of other nodes. */
+  input: Schema.optionalKey(Schema.Unknown)
 })
 export type JournalRecord = typeof JournalRecord.Type
 

@@ -65,6 +65,9 @@ const formMistakes = (error: Schema.SchemaError): ReadonlyArray<Mistake> =>
     return { path, message: `There is no such key.${didYouMean(key, path.length === 1 ? FILE_KEYS : STEP_KEYS)}` }
   })
 
+/** All settings of steps. */
+const SETTING_KEYS = new Set(Object.values(SETTINGS).flat())
+
 /** What a step does; undefined if that is unclear. */
 const doesOf = (step: FileStep): Does | undefined => {
   const found = DOES.filter((key) => step[key] !== undefined)
@@ -150,9 +153,7 @@ class Checker {
       )
       return shapeOf(undefined)
     }
-    for (
-      const key of ["with", "input", "forEach", "concurrency", "retry", "timeout", "key", "undo", "parts", "otherwise"] as const
-    ) {
+    for (const key of SETTING_KEYS) {
       if (step[key] !== undefined && !SETTINGS[does].includes(key)) {
         const known = SETTINGS[does].length === 0 ? "no settings" : SETTINGS[does].join(", ")
         this.report([...path, key], `A step with ${does} has no ${key}; it may have ${known}. Remove it.`)

@@ -94,7 +94,7 @@ const streamOf = (kind: StepKind.Any, given: unknown): StepRun => {
     Stream.unwrap(
       Effect.map(receive(value), ({ chosen, input }) =>
         Stream.mapEffect(
-          Stream.suspend(() => chunksOf(kind.run(input, chosen, context))),
+          chunksOf(() => kind.run(input, chosen, context), context),
           (chunk) => encode(chunk)
         ))
     )
@@ -141,7 +141,8 @@ function isResults(results: unknown): unknown {
 }
 
 const withStep = (start: Building, step: FileStep, kinds: ReadonlyMap<string, StepKind.Any>): Building => {
-  const { all, branch, forEach, key, name = "", otherwise, parts = {}, run, select, sleep, stream, timeout, use, waitFor } = step
+  const { all, branch, forEach, key, name = "", otherwise, parts = {}, priority, run, select } = step
+  const { sleep, stream, tags, timeout, use, waitFor } = step
   if (select !== undefined) return start.select((results) => fill(select, isResults(results)))
   if (sleep !== undefined) return start.sleep(name, span(sleep))
   if (waitFor !== undefined) {
@@ -162,9 +163,12 @@ const withStep = (start: Building, step: FileStep, kinds: ReadonlyMap<string, St
     return builder.branch(name, choose, builders(parts, kinds))
   }
   if (run !== undefined) {
-    return forEach === undefined
-      ? builder.run(name, targetOf(run), workOf(step, kinds))
-      : builder.forEach(name, targetOf(run), workOf(step, kinds))
+    const options = {
+      ...workOf(step, kinds),
+      ...(priority === undefined ? {} : { priority }),
+      ...(tags === undefined ? {} : { tags })
+    }
+    return forEach === undefined ? builder.run(name, targetOf(run), options) : builder.forEach(name, targetOf(run), options)
   }
   if (stream !== undefined) {
     const kind = kindOf(stream, kinds, "stream")

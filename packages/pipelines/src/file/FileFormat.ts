@@ -5,6 +5,8 @@
  * not recorded. Strings in `input`, `forEach`, `key`, `branch` and `select` are templates (`Template.ts`).
  */
 import { EndpointId } from "@stint/contract/Ids"
+import { ChildPriority } from "@stint/contract/RunJournal"
+import { Tags } from "@stint/contract/Tags"
 import * as Schema from "effect/Schema"
 
 /** Names of steps and parts. */
@@ -70,6 +72,8 @@ export interface FileStep {
   readonly concurrency?: number
   readonly retry?: typeof Retry.Type
   readonly timeout?: string
+  readonly priority?: number
+  readonly tags?: ReadonlyArray<string>
   readonly key?: string
   readonly undo?: FileUndo
 }
@@ -98,6 +102,8 @@ const FileStep = Schema.Struct({
   concurrency: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 10_000 }))),
   retry: Schema.optionalKey(Retry),
   timeout: Schema.optionalKey(Span),
+  priority: Schema.optionalKey(ChildPriority),
+  tags: Schema.optionalKey(Tags),
   key: Schema.optionalKey(Schema.String),
   undo: Schema.optionalKey(Undo)
 })
@@ -127,7 +133,7 @@ const WORK = ["input", "forEach", "concurrency", "retry", "timeout", "undo"] as 
 export const SETTINGS: Readonly<Record<Does, ReadonlyArray<keyof FileStep>>> = {
   use: ["with", ...WORK],
   stream: ["with", "input", "retry", "timeout"],
-  run: WORK,
+  run: [...WORK, "priority", "tags"],
   all: ["input"],
   branch: ["parts", "otherwise", "input"],
   select: [],

@@ -3,6 +3,8 @@
  *
  * It uses draft 7, which editors support best. `check` finds mistakes that it cannot express, such as duplicate names and values that do not fit.
  */
+import { MAX_PRIORITY } from "@stint/contract/RunJournal"
+import { MAX_TAG, MAX_TAGS } from "@stint/contract/Tags"
 import * as Predicate from "effect/Predicate"
 import type { Catalog, DeclaredKind } from "./FileCheck.ts"
 import { DOES, SETTINGS, SPAN, STEP_NAME } from "./FileFormat.ts"
@@ -43,6 +45,18 @@ const SETTING: Readonly<Record<string, JsonSchema>> = {
     }]
   },
   timeout: { ...DURATION, description: "The time limit of one attempt, or of the wait" },
+  priority: {
+    type: "integer",
+    minimum: -MAX_PRIORITY,
+    maximum: MAX_PRIORITY,
+    description: "The priority of the job, up to the limit of its endpoint. Default: that of the run"
+  },
+  tags: {
+    type: "array",
+    maxItems: MAX_TAGS,
+    items: { type: "string", minLength: 1, maxLength: MAX_TAG },
+    description: "The tags of the job. Default: those of the run"
+  },
   key: { type: "string", description: "Distinguishes the events of several runs" },
   otherwise: { type: "string", pattern: STEP_NAME.source, description: "The part for every other value" },
   undo: {

@@ -20,6 +20,7 @@ import type { EndpointId } from "@stint/contract/Ids"
 import { JobId } from "@stint/contract/Ids"
 import { isLevelEnabled, type LogLevel, type LogSource } from "@stint/contract/JobLogLine"
 import { truncateMessage } from "@stint/contract/LogMessage"
+import { isWithin } from "@stint/contract/NodeAddress"
 import { JobLogStore, type LogBatch, type LogEntry, LogLimits, type LogLine } from "@stint/store/JobLogStore"
 import { JobStore } from "@stint/store/JobStore"
 import { Nodes } from "@stint/store/Nodes"
@@ -47,6 +48,8 @@ export interface WorkerLogLine {
   readonly level: LogLevel
   readonly source: LogSource
   readonly message: string
+  /** The path of the pipeline's step that wrote the line, if any. */
+  readonly step?: string | undefined
 }
 
 /** Selects log lines. */
@@ -55,6 +58,8 @@ export interface ReadOptions {
   readonly after?: number | undefined
   /** The lowest level to include. Default: all. */
   readonly level?: LogLevel | undefined
+  /** Returns only lines of this step or node of a pipeline. Default: all. */
+  readonly step?: string | undefined
   /** Default: 200. */
   readonly limit?: number | undefined
 }
@@ -62,7 +67,7 @@ export interface ReadOptions {
 /** A page of a job's lines. Each gap in the numbers becomes a line that counts the dropped lines. */
 export interface ReadPage {
   readonly lines: ReadonlyArray<LogLine>
-  /** Number of the last line that was read, including lines below `level`. */
+  /** Number of the last line that was read, including lines below `level` and of other steps. */
   readonly cursor: number
   readonly more: boolean
 }
@@ -196,7 +201,7 @@ const make = Effect.gen(function*() {
   })
 
   const write = Effect.fnUntraced(function*(line: WorkerLogLine) {
-    const { endpoint, level, message, source, worker } = line
+    const { endpoint, level, message, source, step, worker } = line
     const key = workerKey(endpoint, worker)
     linesWritten.set(key, (linesWritten.get(key) ?? 0) + 1)
     if (linesWritten.size > TRACKED_WORKERS_LIMIT) {
@@ -213,7 +218,8 @@ const make = Effect.gen(function*() {
       attempt: owner.attempt,
       worker,
       ...(release === undefined ? {} : { release }),
-      message: truncateMessage(message)
+      message: truncateMessage(message),
+      ...(step === undefined ? {} : { step })
     }
     const unwritten = pending.get(owner.job)
     if (unwritten === undefined) pending.set(owner.job, { endpoint, lines: [entry] })
@@ -230,17 +236,19 @@ const make = Effect.gen(function*() {
   const read = Effect.fnUntraced(function*(
     endpoint: EndpointId,
     job: JobId,
-    { after = 0, level = "TRACE", limit = READ_LIMIT }: ReadOptions = {}
+    { after = 0, level = "TRACE", limit = READ_LIMIT, step }: ReadOptions = {}
   ) {
     const lines: Array<LogLine> = []
     let cursor = after
-    // When few lines match the level, scans several pages, up to SCAN_LIMIT lines, so that pages are rarely empty.
+    const isWanted = (line: LogLine) =>
+      isLevelEnabled(line.level, level) && (step === undefined || (line.step !== undefined && isWithin(line.step, step)))
+    // When few lines match, scans several pages, up to SCAN_LIMIT lines, so that pages are rarely empty.
     for (let scanned = 0; scanned < SCAN_LIMIT;) {
       const page = yield* store.read(endpoint, job, cursor, Math.min(SCAN_LIMIT, limit))
       const filled = fillGaps(page, cursor, { now: clock.currentTimeMillisUnsafe(), quotas })
       for (const line of filled) {
         cursor = line.number
-        if (isLevelEnabled(line.level, level)) lines.push(line)
+        if (isWanted(line)) lines.push(line)
         if (lines.length === limit) return { lines, cursor, more: cursor < page.last }
       }
       scanned += Math.max(1, filled.length)

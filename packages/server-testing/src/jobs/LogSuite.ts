@@ -32,10 +32,15 @@ const say = Effect.fnUntraced(function*(
   { endpoint }: TestEndpoint,
   worker: string,
   message: string,
-  { job, level = "INFO", source = "log" }: { readonly job?: string; readonly level?: LogLevel; readonly source?: LogSource } = {}
+  { job, level = "INFO", source = "log", step }: {
+    readonly job?: string
+    readonly level?: LogLevel
+    readonly source?: LogSource
+    readonly step?: string
+  } = {}
 ) {
   const logs = yield* JobLogs
-  return yield* logs.write({ endpoint: endpoint.id, worker, job, level, source, message })
+  return yield* logs.write({ endpoint: endpoint.id, worker, job, level, source, message, step })
 })
 
 const flush = Effect.flatMap(JobLogs, (logs) => logs.flush)
@@ -134,6 +139,27 @@ export const logs = (it: ServerIt): void => {
       expect(yield* kinds("?events=")).toEqual(["end"])
       const problem = yield* Effect.flatMap(endpoint.call(`${endpoint.path(`events/${id}`)}?events=logs`), expectProblem(400))
       expect(problem.errors?.[0]?.path).toEqual(["events"])
+    }))
+
+  it.effect("logs, events: name the step of a pipeline that logged a line, and logs returns the lines of one step or node", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const worker = yield* endpoint.worker()
+      const { id } = yield* endpoint.run({})
+      yield* worker.next
+      const steps = ["list", "page[0]", "page[1]", "extras.cover", "page[1]~undo", "pages"]
+      for (const step of steps) yield* say(endpoint, worker.id, `in ${step}`, { job: id, step })
+      yield* say(endpoint, worker.id, "in no step", { job: id })
+      const wanted = (step: string) =>
+        Effect.map(logsOf(endpoint, id, `?step=${encodeURIComponent(step)}`), ({ lines }) => lines.map(({ step }) => step))
+      expect((yield* logsOf(endpoint, id)).lines.map(({ step }) => step)).toEqual([...steps, undefined])
+      expect(yield* wanted("page")).toEqual(["page[0]", "page[1]", "page[1]~undo"])
+      expect(yield* wanted("page[1]")).toEqual(["page[1]"])
+      expect(yield* wanted("extras")).toEqual(["extras.cover"])
+      expect(yield* wanted("none")).toEqual([])
+      yield* worker.finish(id, "done")
+      const events = (yield* (yield* read(endpoint, id)).rest).filter(({ event }) => event === "log")
+      expect(yield* dataOf(events[0])).toMatchObject({ message: "in list", step: "list" })
     }))
 
   it.effect("logs: returns the lines of all attempts, oldest first, page by page, from a minimum level", () =>

@@ -81,7 +81,7 @@ export const runCallers = (it: ServerIt): void => {
       yield* start()
       yield* journal({
         records: [
-          { path: "write", kind: "step", body: { text: "grüße" }, ms: 800 },
+          { path: "write", kind: "step", body: { text: "grüße", error: "in the output" }, ms: 800 },
           { path: "charge~1", kind: "failed", body: { error: "card declined" }, ms: 30 },
           { path: "stamp", kind: "spawn", body: { endpoint: children.id, input: {} } },
           { path: "lost", kind: "spawn", body: { endpoint: "no-such-endpoint", input: {} } },
@@ -93,17 +93,23 @@ export const runCallers = (it: ServerIt): void => {
       expect(all).toMatchObject({ run: id, status: "IN_PROGRESS", phase: "doing", definition: HASH })
       expect(all).not.toHaveProperty("next")
       expect(all.steps).toMatchObject([
-        { path: "write", kind: "step", state: "completed", output: { text: "grüße" } },
-        { path: "charge~1", kind: "step", state: "failed", error: "card declined" },
+        { path: "write", kind: "step", state: "completed", output: { text: "grüße", error: "in the output" } },
+        {
+          path: "charge",
+          kind: "step",
+          state: "open",
+          attempts: [{ attempt: 1, state: "failed", error: "card declined", startedAt: expect.any(Number) }]
+        },
         { path: "stamp", kind: "run", state: "open", endpoint: children.id, job: expect.stringMatching(/^step-/) },
         { path: "lost", kind: "run", state: "failed", error: expect.stringContaining("no-such-endpoint") },
         { path: "approve", kind: "waitFor", state: "open", event: { name: "approved", key: "7" }, until: expect.any(Number) }
       ])
+      expect(all.steps[0]).not.toHaveProperty("error")
       // A step that is a function is recorded when it ends.
       expect(all.steps.map(({ endedAt, startedAt }) =>
         endedAt === undefined || startedAt === undefined ? undefined : endedAt - startedAt
       ))
-        .toEqual([800, 30, undefined, undefined, undefined])
+        .toEqual([800, undefined, undefined, undefined, undefined])
       const first = yield* stepsOf(pipeline, id, "?limit=2")
       expect(first).toEqual({ ...all, steps: all.steps.slice(0, 2), next: 2 })
       expect(yield* stepsOf(pipeline, id, "?after=2&limit=3")).toEqual({ ...all, steps: all.steps.slice(2) })
@@ -112,6 +118,156 @@ export const runCallers = (it: ServerIt): void => {
       expect((yield* stepsOf(pipeline, id)).steps.map(({ state }) =>
         state
       )).not.toContain("open")
+    }))
+
+  it.effect("steps: folds the attempts of a step into the step, each with its outcome, error and times", () =>
+    Effect.gen(function*() {
+      const { children, id, journal, pipeline, start } = yield* make
+      const one = Effect.map(stepsOf(pipeline, id), ({ steps }) => steps)
+      yield* start()
+      yield* journal({
+        records: [
+          { path: "charge~1", kind: "failed", body: { error: "card declined" }, ms: 30 },
+          { path: "charge~2~0", kind: "sleep", body: { ms: 3_600_000 } },
+          { path: "stamp", kind: "spawn", body: { endpoint: "no-such-endpoint", input: {} } },
+          { path: "stamp~2", kind: "spawn", body: { endpoint: children.id, input: {} } },
+          { path: "summary", kind: "choice", body: { chunks: 0 } },
+          { path: "write", kind: "step", body: 1 },
+          { path: "write~undo~1", kind: "failed", body: { error: "locked" }, ms: 5 },
+          WAIT
+        ]
+      })
+      expect(yield* one).toEqual([
+        {
+          path: "charge",
+          kind: "step",
+          state: "open",
+          startedAt: expect.any(Number),
+          nextAttemptAt: expect.any(Number),
+          attempts: [{
+            attempt: 1,
+            state: "failed",
+            startedAt: expect.any(Number),
+            endedAt: expect.any(Number),
+            error: "card declined"
+          }]
+        },
+        {
+          path: "stamp",
+          kind: "run",
+          state: "open",
+          startedAt: expect.any(Number),
+          endpoint: children.id,
+          job: expect.any(String),
+          attempts: [
+            { attempt: 1, state: "failed", endedAt: expect.any(Number), error: expect.stringContaining("no-such-endpoint") },
+            { attempt: 2, state: "open", startedAt: expect.any(Number), job: expect.any(String) }
+          ]
+        },
+        // A stream that has begun.
+        { path: "summary", kind: "step", state: "open", startedAt: expect.any(Number) },
+        { path: "write", kind: "step", state: "completed", endedAt: expect.any(Number), input: { from: [] }, output: 1 },
+        {
+          path: "write~undo",
+          kind: "undo",
+          state: "open",
+          startedAt: expect.any(Number),
+          input: { from: ["write"] },
+          attempts: [{
+            attempt: 1,
+            state: "failed",
+            startedAt: expect.any(Number),
+            endedAt: expect.any(Number),
+            error: "locked"
+          }]
+        },
+        expect.objectContaining({ path: "approve", state: "open" })
+      ])
+      yield* journal({
+        records: [
+          { path: "charge", kind: "step", body: "paid", ms: 20 },
+          { path: "write~undo", kind: "undo", ms: 4 },
+          { path: "approve~0", kind: "failed", body: { error: "no date" } }
+        ],
+        finish: { error: "no date" }
+      })
+      const ended = yield* one
+      expect(ended).toMatchObject([
+        {
+          path: "charge",
+          state: "completed",
+          output: "paid",
+          attempts: [{ attempt: 1, state: "failed" }, { attempt: 2, state: "completed" }]
+        },
+        { path: "stamp", state: "cancelled", attempts: [{ state: "failed" }, { attempt: 2, state: "cancelled" }] },
+        { path: "summary", state: "cancelled" },
+        { path: "write", state: "completed" },
+        { path: "write~undo", state: "undone", attempts: [{ state: "failed" }, { attempt: 2, state: "completed" }] },
+        { path: "approve", state: "failed", error: "no date" }
+      ])
+      expect(ended[0]).not.toHaveProperty("nextAttemptAt")
+      expect(ended[0]).not.toHaveProperty("error")
+      // The step began with its first attempt.
+      expect(ended[0]?.startedAt).toBe(ended[0]?.attempts?.[0]?.startedAt)
+    }))
+
+  it.effect("steps: a step's newest 100 attempts are listed", () =>
+    Effect.gen(function*() {
+      const { id, journal, pipeline, start } = yield* make
+      yield* start()
+      const attempts = Array.from({ length: 120 }, (_, index) => ({
+        path: `write~${index + 1}`,
+        kind: "failed",
+        body: { error: `no ${index + 1}` }
+      }))
+      yield* journal({ records: [...attempts, { path: "write", kind: "failed", body: { error: "no", attempts: 121 } }] })
+      const { steps } = yield* stepsOf(pipeline, id)
+      expect(steps).toMatchObject([{ path: "write", state: "failed", error: "no" }])
+      expect(steps[0]?.attempts?.map(({ attempt }) => attempt)).toEqual(Array.from({ length: 100 }, (_, index) => index + 22))
+    }))
+
+  it.effect("steps: contain their inputs: the nodes that they come from, or what the worker recorded, with its exact text", () =>
+    Effect.gen(function*() {
+      const { id, journal, journalText, pipeline, post } = yield* make
+      const nodes = [
+        { address: "list", kind: "step" },
+        { address: "extras", kind: "all", needs: ["list"] },
+        { address: "extras.a.cover", kind: "step", needs: ["extras"] },
+        { address: "extras.b.tags", kind: "forEach", needs: ["extras"] },
+        { address: "nap", kind: "sleep", needs: ["extras.a.cover", "extras.b.tags"] },
+        { address: "page", kind: "step", needs: ["nap"] },
+        { address: "post", kind: "step", needs: ["page"] }
+      ]
+      const hash = "d".repeat(64)
+      const step = (path: string, more = "") => `{"path":"${path}","kind":"step","body":1${more}}`
+      yield* journal({ start: { definition: hash } }, { definitions: [{ hash, graph: { name: "letters", nodes } }] })
+      const records = [
+        step("list"),
+        step("extras.a.cover"),
+        step("extras.b.tags[0]"),
+        step("extras.b.tags[1]", ",\"input\":{\"value\":18446744073709551615}"),
+        step("page"),
+        step("post", ",\"input\":{\"text\":\"[1, 2\"}")
+      ]
+      yield* journalText(`"records": [${records.join(",")}]`)
+      const { text } = yield* pipeline.call(pipeline.path(`steps/${id}`))
+      expect(text).toContain("\"input\":{\"value\":18446744073709551615}")
+      const { steps } = yield* stepsOf(pipeline, id)
+      expect(steps.map(({ input, path }) => [path, input])).toEqual([
+        ["list", { from: [] }],
+        ["extras.a.cover", { from: ["list"] }],
+        ["extras.b.tags[0]", { from: ["list"] }],
+        ["extras.b.tags[1]", { value: 18446744073709552000 }],
+        ["page", { from: ["extras.a.cover", "extras.b.tags"] }],
+        ["post", { text: "[1, 2" }]
+      ])
+      const refused = (input: Schema.Json) =>
+        Effect.flatMap(
+          post({ runs: [{ run: id, attempt: 1, records: [{ path: "end", kind: "step", input }] }] }),
+          expectProblem(400)
+        )
+      expect((yield* refused({ text: "x".repeat(4_096) })).error).toContain("at most 4096 characters")
+      yield* refused(1)
     }))
 
   it.effect("steps: distinguishes an unknown run from a job that is not a run", () =>

@@ -5,13 +5,16 @@ import type { JobLogLine } from "@stint/contract/JobLogLine"
 import type { LogLine } from "@stint/store/JobLogStore"
 
 /** A line in its wire format. */
-export const logLineForCaller = ({ attempt, level, message, number, release, source, time, worker }: LogLine): JobLogLine => ({
+export const logLineForCaller = (
+  { attempt, level, message, number, release, source, step, time, worker }: LogLine
+): JobLogLine => ({
   number,
   time,
   level,
   message,
   attempt,
   source,
+  ...(step === undefined ? {} : { step }),
   ...(worker === null ? {} : { workerId: worker }),
   ...(release === undefined ? {} : { release })
 })

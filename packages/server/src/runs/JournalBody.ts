@@ -58,7 +58,7 @@ export const REQUEST_SHAPE: Shape = members(["definitions", "waitMs", "runs"], {
   runs: list(
     MAX_JOURNAL_RUNS,
     members(Object.keys(RunWrite.fields), {
-      records: list(MAX_JOURNAL_RECORDS, members(Object.keys(JournalRecord.fields), { body: PAYLOAD })),
+      records: list(MAX_JOURNAL_RECORDS, members(Object.keys(JournalRecord.fields), { body: PAYLOAD, input: PAYLOAD })),
       finish: members(["error", "cancelled", "output"], { output: PAYLOAD })
     })
   )

@@ -12,11 +12,13 @@ import {
   FailedBody,
   type JournalRecord,
   MAX_JOURNAL_RECORDS,
+  MAX_STEP_INPUT,
   PipelineGraph,
   RunJournalRequest,
   type RunWrite,
   SleepBody,
   SpawnBody,
+  StepInput,
   WaitBody
 } from "@stint/contract/RunJournal"
 import { JobQueue } from "@stint/queue/JobQueue"
@@ -31,7 +33,7 @@ import * as Schema from "effect/Schema"
 import { trackedJson } from "../http/JsonResponse.ts"
 import { Limits, remedyFor } from "../http/Limits.ts"
 import { mapStoreErrors } from "../http/QueueProblems.ts"
-import { decoder, readText, scanJson } from "../http/RequestBody.ts"
+import { decoder, invalidValues, parsePart, readText, scanJson } from "../http/RequestBody.ts"
 import { BODY_SHAPES, type Cut, makeCut, PayloadText, REQUEST_SHAPE } from "./JournalBody.ts"
 
 const hint =
@@ -42,6 +44,11 @@ const decodeSpawn = decoder(SpawnBody, "The body of a spawn is like {\"endpoint\
 const decodeSleep = decoder(SleepBody, "The body of a sleep is like {\"ms\": 5000}.")
 const decodeWait = decoder(WaitBody, "The body of a wait is like {\"name\": \"approved\", \"key\": \"\"}.")
 const decodeFailed = decoder(FailedBody, "The body of a failed record is like {\"error\": \"no such city\"}.")
+
+const decodeInput = decoder(
+  StepInput,
+  "The input of a step is like {\"value\": 1}, or {\"text\": \"[1, 2, 3\"} for its beginning."
+)
 
 const decodeGraph = decoder(
   PipelineGraph,
@@ -61,6 +68,19 @@ const RESPONSE_CHARACTERS = 32 * 1024 * 1024
 
 const textOf = (body: unknown) => body instanceof PayloadText ? body.part.text : body === undefined ? jsonNull : toJsonText(body)
 
+/** The input of a step, as its worker sent it. */
+const inputText = Effect.fnUntraced(function*(input: unknown): Effect.fn.Return<JsonText | undefined, InvalidRequest> {
+  if (!(input instanceof PayloadText)) return undefined
+  const { text } = input.part
+  if (text.length > MAX_STEP_INPUT) {
+    const message =
+      `The input of a step must have at most ${MAX_STEP_INPUT} characters, got ${text.length}. Send {"text": its beginning}.`
+    return yield* invalidValues([{ path: ["input"], message }], hint)
+  }
+  yield* decodeInput(parsePart(input.part))
+  return text
+})
+
 /** A journal entry as the worker receives it. `output`: the output of the child that ended. */
 const entryJson = ({ at, body, kind, n, path }: RunEntry, output: string | undefined): string => {
   const text = body === null || output === undefined ? body : `${body.slice(0, -1)},"output":${output}}`
@@ -76,7 +96,7 @@ const make = Effect.gen(function*() {
   const remedy = remedyFor("Upload large outputs to an object store and record their URLs.", "STINT_LIMIT_RESULT", true, limits)
 
   const toRecord = Effect.fnUntraced(function*(
-    { body, kind, ms, path }: JournalRecord,
+    { body, input, kind, ms, path }: JournalRecord,
     mask: (text: string) => string,
     cut: Cut
   ): Effect.fn.Return<RunRecordRequest, InvalidRequest> {
@@ -93,10 +113,10 @@ const make = Effect.gen(function*() {
         return { kind, path, ...(yield* Effect.flatMap(read(kind), decodeWait)) }
       case "failed": {
         const { error, ...rest } = yield* Effect.flatMap(read(kind), decodeFailed)
-        return { kind, path, body: toJsonText({ error: mask(error), ...rest }), ms }
+        return { kind, path, body: toJsonText({ error: mask(error), ...rest }), ms, input: yield* inputText(input) }
       }
       default:
-        return { kind, path, body: textOf(body), ms }
+        return { kind, path, body: textOf(body), ms, input: yield* inputText(input) }
     }
   })
 

@@ -7,6 +7,7 @@ import { CompareDefinition } from "@stint/contract/Definitions"
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { jsonNull } from "@stint/contract/Json"
 import { DefinitionNotFound, problemMembers } from "@stint/contract/Problem"
+import { PipelineGraph } from "@stint/contract/RunJournal"
 import { DEFAULT_EVENT_MILLIS, SendEvent } from "@stint/contract/RunSteps"
 import { JobQueue } from "@stint/queue/JobQueue"
 import { RunQueue, TooManyEvents } from "@stint/queue/RunQueue"
@@ -38,6 +39,8 @@ const COMPARISON = { members: new Set(Object.keys(CompareDefinition.fields)) }
 
 const decodeComparison = decoder(CompareDefinition, GRAPH_HINT)
 
+const decodeGraph = Schema.decodeUnknownSync(Schema.fromJsonString(PipelineGraph))
+
 const DEFAULT_STEPS = 200
 
 /** The number of entries that are read at a time. */
@@ -65,6 +68,11 @@ export const layer = HttpApiBuilder.group(
       false,
       limits
     )
+
+    const graphOf = Effect.fnUntraced(function*({ id }: Endpoint, hash: string) {
+      const text = yield* mapStoreErrors(runs.definition(id, hash))
+      return text === undefined ? undefined : decodeGraph(text)
+    })
 
     const find = Effect.fnUntraced(function*(endpoint: Endpoint, id: string) {
       const found = yield* mapStoreErrors(
@@ -106,8 +114,8 @@ export const layer = HttpApiBuilder.group(
             last = entries.at(-1)?.n ?? last
             if (entries.length < READ) break
           }
-          const { next, steps } = page(job.status)
           const { definition, held, phase } = run
+          const { next, steps } = page(job.status, yield* graphOf(endpoint, definition))
           const head = JSON.stringify({ run: job.id, status: job.status, phase, definition, ...(held === null ? {} : { held }) })
           return yield* trackedJson(
             `${head.slice(0, -1)},"steps":[${steps.join(",")}]${next === undefined ? "" : `,"next":${next}`}}`

@@ -49,16 +49,19 @@ const storeRules = (rule: LogRule): void => {
         release: 12,
         time: 1_790_000_000_000
       })
+      const three = entry("three", { attempt: 2, step: "thumbnail[3]" })
+      const four = entry("four", { step: "page", release: 13 })
       yield* store.append([{ endpoint: ENDPOINT, job: id, missed: 0, lines: [first, entry("two")] }])
-      yield* store.append([{ endpoint: ENDPOINT, job: id, missed: 0, lines: [entry("three", { attempt: 2 })] }])
+      yield* store.append([{ endpoint: ENDPOINT, job: id, missed: 0, lines: [three, four] }])
       assert.deepStrictEqual(yield* store.read(ENDPOINT, id, 0, 10), {
         lines: [
           { ...first, number: 1, chunk: 0 },
           { ...entry("two"), number: 2, chunk: 0 },
-          { ...entry("three", { attempt: 2 }), number: 3, chunk: 0 }
+          { ...three, number: 3, chunk: 0 },
+          { ...four, number: 4, chunk: 0 }
         ],
         more: false,
-        last: 3
+        last: 4
       })
     }))
 

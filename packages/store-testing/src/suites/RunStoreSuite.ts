@@ -149,6 +149,19 @@ export const runStoreSuite = <E>(name: string, store: Layer.Layer<RunStores, E>,
         ])
       }))
 
+    rule("keeps the inputs of steps, where the worker records them", () =>
+      Effect.gen(function*() {
+        const { runs, started, write } = yield* make
+        const job = yield* started()
+        const input = toJsonText({ value: { text: "größe \u0000 'x'" } })
+        const failure = { kind: "failed" as const, path: "post~1", body: toJsonText({ error: "no stamp" }), input }
+        yield* write(job, { records: [failure, step("post")] })
+        // The first write wins.
+        yield* write(job, { records: [{ ...failure, input: toJsonText({ value: 1 }) }] })
+        const all = yield* runs.entries(ENDPOINT, job.id, 0, 100)
+        assert.deepStrictEqual(all.map(({ input, path }) => [path, input]), [["post~1", input], ["post", null]])
+      }))
+
     rule(
       "keeps the progress of a run that has lost a worker when its next worker records an entry",
       () =>

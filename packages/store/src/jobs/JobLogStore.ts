@@ -23,7 +23,9 @@ export const LogEntry = Schema.Struct({
   worker: Schema.NullOr(Schema.String),
   /** The release that the worker runs, if it is known. */
   release: Schema.optionalKey(Schema.Int),
-  message: Schema.String
+  message: Schema.String,
+  /** The path of the pipeline's step that wrote it. */
+  step: Schema.optionalKey(Schema.String)
 })
 export type LogEntry = typeof LogEntry.Type
 
@@ -80,7 +82,8 @@ export const READ_BYTES = 256 * 1024
 const LINE_BYTES = 64
 
 /** Size of a line in the quotas. */
-export const bytesOf = ({ message }: LogEntry): number => LINE_BYTES + Buffer.byteLength(message)
+export const bytesOf = ({ message, step = "" }: LogEntry): number =>
+  LINE_BYTES + Buffer.byteLength(message) + Buffer.byteLength(step)
 
 /** Lines are stored and dropped in pieces. Large pieces are cheaper to write; small pieces use the quota better. */
 const PIECE_LINES = 256

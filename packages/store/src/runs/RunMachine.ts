@@ -36,6 +36,8 @@ export interface RunEntry {
   readonly body: JsonText | null
   /** How long the recorded attempt ran, in milliseconds; null: unknown, or the entry records no attempt. */
   readonly ms: number | null
+  /** The input of the recorded step, as its worker sent it; null: it is the output of other nodes, or an earlier entry has it. */
+  readonly input: JsonText | null
   /** The latest time at which the platform settles the path; null: only when its child ends or its event arrives. */
   readonly until: number | null
   /** Whether the platform still has to settle the path. */
@@ -86,7 +88,7 @@ export const winningKinds = (kind: EntryKind): { readonly kinds: ReadonlyArray<E
 /** Numbers a new entry. */
 export const appended = (
   run: RunRecord,
-  entry: Pick<RunEntry, "path" | "kind" | "body"> & Partial<Pick<RunEntry, "ms" | "until" | "isOpen" | "news">>,
+  entry: Pick<RunEntry, "path" | "kind" | "body"> & Partial<Pick<RunEntry, "ms" | "input" | "until" | "isOpen" | "news">>,
   at: number
 ): { readonly run: RunRecord; readonly entry: RunEntry } => {
   const n = run.last + 1
@@ -99,6 +101,7 @@ export const appended = (
       at,
       body: entry.body,
       ms: entry.ms ?? null,
+      input: entry.input ?? null,
       until: entry.until ?? null,
       isOpen: entry.isOpen ?? false,
       news: entry.news ?? 0

@@ -26,6 +26,8 @@ export type NewEntry =
     readonly body: JsonText | null
     /** How long the recorded attempt ran, in milliseconds. Default: unknown. */
     readonly ms?: number | undefined
+    /** The input of the step. Default: none. */
+    readonly input?: JsonText | undefined
   }
   /** `child`: the job that starts, or why there is none. */
   | {

@@ -178,14 +178,14 @@ export const make = (tables: RunTables, jobs: RunJobs): RunTransactions => {
       case "step":
       case "failed": {
         const spawn = tables.close(run.run, path) ? tables.entry(run.run, path, "spawn") : undefined
-        add({ path, kind: entry.kind, body: entry.body, ms: entry.ms ?? null })
+        add({ path, kind: entry.kind, body: entry.body, ms: entry.ms ?? null, input: entry.input ?? null })
         // The result of the child is no longer needed.
         if (spawn !== undefined) applied.push(...cancelChild(spawn, now))
         return []
       }
       case "choice":
       case "undo":
-        add({ path, kind: entry.kind, body: entry.body, ms: entry.ms ?? null })
+        add({ path, kind: entry.kind, body: entry.body, ms: entry.ms ?? null, input: entry.input ?? null })
         return []
       case "sleep":
         return [add({ path, kind: "sleep", body: toJsonText({ until: entry.until }), until: entry.until, isOpen: true })]

@@ -182,7 +182,8 @@ export const TABLES: ReadonlyArray<StoredTable> = [
     open: boolean,
     news: integer,
     body: text,
-    ms: integer
+    ms: integer,
+    input: text
   }),
   table("run_children", 1, { job: text, endpoint: text, run: text, path: text, root: text }),
   table("run_waits", 6, { run: text, path: text, endpoint: text, at: integer, name: text, key: text }),

@@ -5,6 +5,8 @@
  *   console.log("step", { n: 1 })   -->  {"requestId":"6090...","message":"step { n: 1 }","level":"INFO","source":"stdout"}
  * ```
  *
+ * In a step of a pipeline, the line also has the step's path.
+ *
  * Concurrent jobs share one standard output, so without the id the platform could not attribute a line to its job. Outside a job, and when the
  * worker is not on a platform, `console` is unchanged. Output that bypasses `console` (`process.stdout.write`, other loggers, child processes)
  * stays plain text.
@@ -13,6 +15,7 @@ import { truncateMessage } from "@stint/contract/LogMessage"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { CurrentJob } from "../handlers/CurrentJob.ts"
+import { CurrentStep } from "../handlers/CurrentStep.ts"
 import * as RunningJob from "../handlers/RunningJob.ts"
 import type { LineLevel } from "./LogLine.ts"
 import { WorkerConfig } from "./WorkerConfig.ts"
@@ -36,7 +39,14 @@ type Print = (...parts: ReadonlyArray<unknown>) => void
 /** The JSON line of one call. */
 const lineOf = (method: Method, job: string, parts: ReadonlyArray<unknown>): string => {
   const { level, source } = METHODS[method]
-  return JSON.stringify({ requestId: job, message: truncateMessage(format(parts)), level, source })
+  const step = RunningJob.service(CurrentStep)
+  return JSON.stringify({
+    requestId: job,
+    message: truncateMessage(format(parts)),
+    level,
+    source,
+    ...(step === undefined ? {} : { step })
+  })
 }
 
 /** Prints a tagged line in a job, and calls the original method outside jobs. */

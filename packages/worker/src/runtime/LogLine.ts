@@ -35,13 +35,21 @@ export const parseLevel = (name: string): Level | undefined => LEVELS.find((leve
 export const isLevelEnabled = (style: Style, level: LineLevel): boolean =>
   style.level !== "NOTSET" && LEVELS.indexOf(level) >= LEVELS.indexOf(style.level)
 
-/** One line without its line feed. `requestId` is the job's id; plain text omits it, and escapes control characters for the terminal. */
-export const format = (style: Style, level: LineLevel, message: string, requestId?: string): string =>
+/**
+ * One line without its line feed. `requestId` is the job's id; plain text omits it, and escapes control characters for the terminal. `step` is the path
+ * of the pipeline's step.
+ */
+export const format = (style: Style, level: LineLevel, message: string, requestId?: string, step?: string): string =>
   style.json
-    ? JSON.stringify({ requestId: requestId ?? null, message: truncateMessage(message), level })
-    : `${level} | ${escapeUnprintable(truncateMessage(message))}`
+    ? JSON.stringify({
+      requestId: requestId ?? null,
+      message: truncateMessage(message),
+      level,
+      ...(step === undefined ? {} : { step })
+    })
+    : `${level} | ${escapeUnprintable(truncateMessage(message))}${step === undefined ? "" : ` step=${step}`}`
 
 /** Writes one line to standard output, unless its level is below the threshold. */
-export const write = (style: Style, level: LineLevel, message: string, requestId?: string): void => {
-  if (isLevelEnabled(style, level)) process.stdout.write(`${format(style, level, message, requestId)}\n`)
+export const write = (style: Style, level: LineLevel, message: string, requestId?: string, step?: string): void => {
+  if (isLevelEnabled(style, level)) process.stdout.write(`${format(style, level, message, requestId, step)}\n`)
 }

@@ -10,6 +10,7 @@ import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
 import type { LogLevel } from "effect/LogLevel"
 import * as References from "effect/References"
+import { CurrentStep } from "../handlers/CurrentStep.ts"
 import { messageOf, traceback } from "../handlers/ThrownValue.ts"
 import * as LogLine from "./LogLine.ts"
 import { logStyle, WorkerConfig } from "./WorkerConfig.ts"
@@ -42,8 +43,11 @@ const text = (part: unknown): string => {
   return part instanceof Error ? traceback(part) : messageOf(part)
 }
 
-/** A logger that calls `write` for each line, with its level, its message and the job's id, if any. */
-export const make = (write: (level: LogLine.LineLevel, message: string, requestId: string | undefined) => void) =>
+/** Writes one line, with the job's id and the path of the pipeline's step, if any. */
+type Write = (level: LogLine.LineLevel, message: string, requestId: string | undefined, step: string | undefined) => void
+
+/** A logger that calls `write` for each line. */
+export const make = (write: Write) =>
   Logger.make<unknown, void>(({ cause, fiber, logLevel, message }) => {
     let line = Array.isArray(message) ? message.map(text).join(" ") : text(message)
     let requestId: string | undefined
@@ -52,12 +56,12 @@ export const make = (write: (level: LogLine.LineLevel, message: string, requestI
       else line += ` ${key}=${text(value)}`
     }
     if (cause.reasons.length > 0) line += `\n${Cause.pretty(cause)}`
-    write(LINE_LEVEL[logLevel], line, requestId)
+    write(LINE_LEVEL[logLevel], line, requestId, fiber.getRef(CurrentStep))
   })
 
 const stdoutLogger = (style: LogLine.Style): Layer.Layer<never> =>
   Layer.merge(
-    Logger.layer([make((level, message, requestId) => LogLine.write(style, level, message, requestId))]),
+    Logger.layer([make((...line) => LogLine.write(style, ...line))]),
     Layer.succeed(References.MinimumLogLevel, MINIMUM[style.level])
   )
 

@@ -7,7 +7,8 @@
  *        |--running --------------------> the job fails with the error ------------\
  *        |--ended, an exception --------> ERROR line                                +--> the worker takes no more jobs,
  *        |--ended, a rejection ---------> ERROR line; the worker continues         |     finishes the others and exits with 1
- *        +--none, or the program's own -> ERROR line; the jobs have 30 s to finish -/
+ *        +--none, the program's own,
+ *           or a pipeline's step -------> ERROR line; the jobs have 30 s to finish -/
  * ```
  *
  * The worker does not continue after an exception, because the code that was interrupted may have left the process in any state. It does
@@ -22,6 +23,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { CurrentJob } from "../handlers/CurrentJob.ts"
 import type { ReceivedJob } from "../handlers/CurrentJob.ts"
+import { CurrentStep } from "../handlers/CurrentStep.ts"
 import * as RunningJob from "../handlers/RunningJob.ts"
 import { traceback } from "../handlers/ThrownValue.ts"
 import { JobSource } from "../transport/JobSource.ts"
@@ -84,7 +86,8 @@ const make = Effect.gen(function*() {
 
   const listen = (origin: Origin) => {
     const listener = (thrown: unknown) => {
-      const job = RunningJob.service(CurrentJob)
+      // A step's error must not end its run, which another worker can continue.
+      const job = RunningJob.service(CurrentStep) === undefined ? RunningJob.service(CurrentJob) : undefined
       RunningJob.current()?.abandon()
       // The job's own log context applies only to its fiber.
       Effect.runForkWith(context)(

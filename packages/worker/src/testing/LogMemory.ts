@@ -13,6 +13,7 @@ export interface Line {
   readonly level: LineLevel
   readonly message: string
   readonly requestId: string | undefined
+  readonly step?: string
 }
 
 export interface LogMemory {
@@ -43,8 +44,8 @@ export const make = (): LogMemory => {
         return Effect.sync(() => void watchers.delete(watcher))
       }),
     layer: Layer.merge(
-      Logger.layer([makeLogger((level, message, requestId) => {
-        lines.push({ level, message, requestId })
+      Logger.layer([makeLogger((level, message, requestId, step) => {
+        lines.push({ level, message, requestId, ...(step === undefined ? {} : { step }) })
         for (const watcher of [...watchers]) watcher()
       })]),
       Layer.succeed(References.MinimumLogLevel, "All")
