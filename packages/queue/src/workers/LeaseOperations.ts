@@ -248,6 +248,10 @@ export const make = (
     const renew = yield* registry.touch(endpoint, worker, "take")
     let until: number | undefined
     let woken = false
+    // The job that this take was woken for may still be ready, so another waiting take must look for it.
+    const passWakeUpOn = Effect.sync(() => {
+      if (woken) notifier.waitingWorkers.wake(endpoint, 1)
+    })
     if (!holding) yield* loseUnreceivedJobs(endpoint, worker)
     else if (renew) yield* renewLeases(endpoint, worker)
     // Existing workers do not pause between takes, so a draining worker would send its next take at once
@@ -275,7 +279,9 @@ export const make = (
       const ticket = yield* notifier.waitingWorkers.register(endpoint)
       const most = allowance === undefined ? limit : Math.min(limit, allowance)
       const claim = { _tag: "Claim", now: now(), worker, release, keyLimit } as const
-      const { expired, isolating, jobs } = yield* store.claim(endpoint, most, claim).pipe(Effect.onError(() => ticket.cancel))
+      const { expired, isolating, jobs } = yield* store.claim(endpoint, most, claim).pipe(
+        Effect.onError(() => Effect.andThen(ticket.cancel, passWakeUpOn))
+      )
       const mustClaimAgain = notifier.isolating(endpoint, isolating)
       yield* notifier.notifyAll(expired)
       if (jobs.length > 0) {
@@ -295,6 +301,8 @@ export const make = (
           if (events.isOpen()) events.publish(startedEvent(job))
         }
         if (registry.canaries.claimed(endpoint, release, jobs.length)) notifier.waitingWorkers.wake(heldBackKey(endpoint))
+        // A busy worker may have been held back for the isolated job, and may take others now.
+        if (jobs.some(({ isolated }) => isolated)) notifier.waitingWorkers.wake(endpoint)
         notifier.demand.wake(endpoint)
         return jobs
       }
