@@ -40,8 +40,8 @@ const TARGETS: Readonly<Record<string, Target>> = {
     tests: ["packages/store-testing/test/MemoryJobStore.test.ts"]
   },
   guard: {
-    title: "the address guard, and the HTTP client behind it",
-    files: ["packages/http-guard/src/*.ts"],
+    title: "the address guard, lookups, redirects and URLs of outbound requests",
+    files: ["packages/http-guard/src/{AddressGuard,GuardedLookup,Redirect,RequestUrl}.ts"],
     tests: ["packages/http-guard/test/*.test.ts"]
   },
   cursors: {
