@@ -18,6 +18,7 @@ import { join } from "node:path"
 import process from "node:process"
 import { parseArgs } from "node:util"
 import { commitOf } from "./long-tests.ts"
+import { type MutationScore, recordScore } from "./reliability-page.ts"
 import { root } from "./workspace.ts"
 
 interface Target {
@@ -49,20 +50,6 @@ const TARGETS: Readonly<Record<string, Target>> = {
     files: ["packages/queue/src/events/JobEventCursor.ts"],
     tests: ["packages/store-testing/test/JobEventCursor.test.ts"]
   }
-}
-
-/** The result of one target. */
-interface Score {
-  readonly target: string
-  readonly title: string
-  readonly date: string
-  readonly commit: string
-  readonly killed: number
-  readonly survived: number
-  /** Changes in code that no test runs. */
-  readonly uncovered: number
-  /** Changes after which the module cannot be loaded, which are not counted. */
-  readonly invalid: number
 }
 
 const { positionals: [name = ""], values: { report } } = parseArgs({
@@ -116,7 +103,7 @@ try {
   } = JSON.parse(readFileSync(results, "utf8"))
   const statuses = Object.values(files).flatMap(({ mutants }) => mutants.map(({ status }) => status))
   const count = (...wanted: ReadonlyArray<string>) => statuses.filter((status) => wanted.includes(status)).length
-  const score: Score = {
+  const score: MutationScore = {
     target: name,
     title: target.title,
     date: new Date().toISOString().slice(0, 10),
@@ -127,11 +114,7 @@ try {
     invalid: count("RuntimeError", "CompileError")
   }
   process.stdout.write(`${JSON.stringify(score)}\n`)
-  if (report) {
-    const file = join(root, "docs/reliability/mutants.json")
-    const known: ReadonlyArray<Score> = JSON.parse(readFileSync(file, "utf8"))
-    writeFileSync(file, `${JSON.stringify([...known.filter((one) => one.target !== name), score], null, 2)}\n`)
-  }
+  if (report) recordScore(score)
 } finally {
   run("git", ["worktree", "remove", "--force", copy], root)
   rmSync(folder, { recursive: true, force: true })

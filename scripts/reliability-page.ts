@@ -27,10 +27,33 @@ export interface ScenarioRun {
   readonly counts: Readonly<Record<string, number>>
 }
 
+/** The result of mutation testing for one target of scripts/mutation.ts. */
+export interface MutationScore {
+  readonly target: string
+  readonly title: string
+  /** `2026-11-28`. */
+  readonly date: string
+  readonly commit: string
+  /** Changes that a test noticed. */
+  readonly killed: number
+  /** Changes that no test noticed. */
+  readonly survived: number
+  /** Changes in code that no test of the target runs. */
+  readonly uncovered: number
+  /** Changes after which the module cannot be loaded, which are not counted. */
+  readonly invalid: number
+  /** What the survivors are. Written by a person. */
+  readonly explanation?: string
+}
+
+const SCORES = join(root, "docs/reliability/mutants.json")
+
 const RUNS = join(root, "docs/reliability/runs.json")
 
 /** The page. */
 export const PAGE: string = join(root, "docs/reliability/README.md")
+
+const scores = (): ReadonlyArray<MutationScore> => JSON.parse(readFileSync(SCORES, "utf8"))
 
 const runs = (): ReadonlyArray<ScenarioRun> => JSON.parse(readFileSync(RUNS, "utf8"))
 
@@ -77,6 +100,17 @@ export const reliabilityPage = (): string => {
     passed ? "passed" : "**failed**",
     Object.entries(counts).map(([name, count]) => `${name} ${count.toLocaleString("en")}`).join(", ")
   ])
+  const mutants = scores().map(({ commit, date, explanation, killed, survived, target, title, uncovered }) => [
+    `\`${target}\`: ${title}`,
+    String(killed + survived + uncovered),
+    String(killed),
+    String(survived),
+    String(uncovered),
+    `${(100 * killed / (killed + survived + uncovered)).toFixed(1)} %`,
+    date,
+    commit,
+    explanation ?? ""
+  ])
   return `# Reliability
 
 What Stint promises whatever fails, how far it was tested, and what the tests found. \`node scripts/reliability-page.ts\` writes this page from
@@ -94,7 +128,35 @@ ${tableOf(["nr", "what holds", "faults", "goal", "an ordinary run", "planted bug
 run. Each row is the latest recorded run of its scenario, on two cores of a machine with other load. A scenario without a row has no recorded run.
 
 ${tableOf(["scenario", "date", "commit", "duration", "result", "counts"], recorded)}
+
+## Changes that tests do not notice
+
+Mutation testing changes the sources in hundreds of small ways, one at a time, and counts the changes that the tests notice. \`pnpm mutate TARGET --report\` runs it for one part
+and records the score. Text is not changed. A part without a row has no recorded score.
+
+${
+    tableOf(
+      [
+        "part",
+        "changes",
+        "noticed",
+        "not noticed",
+        "in code that the part's tests do not run",
+        "score",
+        "date",
+        "commit",
+        "what is not noticed"
+      ],
+      mutants
+    )
+  }
 `
+}
+
+/** Records a score instead of an earlier one of the same target, and writes the page. */
+export const recordScore = (score: MutationScore): void => {
+  writeFileSync(SCORES, `${JSON.stringify([...scores().filter(({ target }) => target !== score.target), score], null, 2)}\n`)
+  writeFileSync(PAGE, reliabilityPage())
 }
 
 /** Records runs, each instead of an earlier one of the same scenario, and writes the page. */

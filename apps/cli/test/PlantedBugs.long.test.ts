@@ -114,7 +114,7 @@ const planted: ReadonlyArray<Planted> = [
     bug: "R15, database",
     rule: "R15",
     what: "jobs stay in the database after their retention",
-    says: "size of the database",
+    says: "used size of the database",
     run: (options) => soak({ ...options, minutes: 1 })
   }
 ]
