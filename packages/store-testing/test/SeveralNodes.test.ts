@@ -286,6 +286,33 @@ describe("several nodes", () => {
   )
 
   rule(
+    "R5: a worker that disconnects during its claim leaves no wait behind that would receive the wake-up of another worker",
+    Effect.scoped(Effect.gen(function*() {
+      const stores = yield* Layer.build(MemoryJobStore.layer)
+      const store = Context.get(stores, JobStore)
+      const [claiming, slow] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
+      const claim: typeof store.claim = (endpoint, limit, event) =>
+        event.worker === "ann"
+          ? Effect.tap(store.claim(endpoint, limit, event), () =>
+            Effect.andThen(Deferred.succeed(claiming, undefined), Deferred.await(slow)))
+          : store.claim(endpoint, limit, event)
+      const { join } = NodeNetwork.make()
+      const { submit } = yield* queueOf(stores, join())
+      const { take } = yield* queueOf(Context.add(stores, JobStore, { ...store, claim }), join())
+      const disconnected = yield* Effect.forkChild(take("ann", { waitMs: 60_000 }))
+      yield* Deferred.await(claiming)
+      const closing = yield* Effect.forkChild(Fiber.interrupt(disconnected))
+      yield* Scenario.settle
+      yield* Deferred.succeed(slow, undefined)
+      yield* Fiber.join(closing)
+      const taking = yield* Effect.forkChild(take("bob", { waitMs: 60_000 }))
+      yield* Scenario.settle
+      const { id } = yield* submit()
+      assert.deepStrictEqual((yield* Fiber.join(taking)).map((job) => job.id), [id])
+    }))
+  )
+
+  rule(
     "a node that joins does not extend the leases of running jobs",
     Effect.scoped(Effect.gen(function*() {
       const { first, join, stores } = yield* twoQueues
