@@ -44,6 +44,8 @@ export const pairedTests: ReadonlyArray<string> = [
   "packages/store-postgres/test/PostgresHints.long.test.ts",
   "packages/store-postgres/test/PostgresFaults.long.test.ts",
   "packages/store-postgres/test/PostgresRuns.long.test.ts",
+  "packages/store-testing/test/NodeSearch.long.test.ts",
+  "packages/store-testing/test/PlantedSearch.long.test.ts",
   "packages/pipelines/test/ManyItems.long.test.ts",
   "packages/store-postgres/test/RunEnds.long.test.ts",
   "apps/cli/test/JobTrace.long.test.ts",
@@ -72,6 +74,15 @@ export const commitOf = (): string => {
     return execFileSync("git", ["rev-parse", "HEAD"], { cwd: root, encoding: "utf8" }).trim()
   } catch {
     return ""
+  }
+}
+
+/** Whether this working tree differs from its commit. False without git. */
+export const isChanged = (): boolean => {
+  try {
+    return execFileSync("git", ["status", "--porcelain"], { cwd: root, encoding: "utf8" }).trim() !== ""
+  } catch {
+    return false
   }
 }
 

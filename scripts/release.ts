@@ -5,6 +5,7 @@
  * - `publish`: builds, publishes every package that the registry does not have in this version, and tags the commit. A failed run can be
  * repeated. `--dry-run` publishes and tags nothing. `--without-provenance` is for machines that cannot sign a statement of where the package
  * was built.
+ * - `sbom [FILE]`: writes the bill of materials of what users install, in CycloneDX. `publish` does it too.
  */
 import { execFileSync } from "node:child_process"
 import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
@@ -59,6 +60,11 @@ const obstacles = (): ReadonlyArray<string> => {
   return found
 }
 
+const sbom = (file = join(root, `stint-${versionNow()}.cdx.json`)) => {
+  run([...pnpm, "sbom", "--sbom-format", "cyclonedx", "--prod", "--lockfile-only", "--out", file])
+  console.log(`Wrote ${file}.`)
+}
+
 const publish = () => {
   const found = obstacles()
   for (const obstacle of found) console.error(isDryRun ? `Before publishing: ${obstacle}` : obstacle)
@@ -84,14 +90,18 @@ const publish = () => {
   run([...pnpm, "-r", ...filters, "publish", "--access=public", "--no-git-checks", ...provenance])
   const tag = `v${versionNow()}`
   if (read(["git", "tag", "--list", tag]) === "") run(["git", "tag", "--annotate", tag, "--message", `Stint ${versionNow()}`])
-  console.log(`Published ${publishable.length} packages as ${versionNow()}. Push the tag: git push origin ${tag}`)
+  sbom()
+  console.log(
+    `Published ${publishable.length} packages as ${versionNow()}. Push the tag (git push origin ${tag}) and attach the bill of materials to the release.`
+  )
 }
 
 if (command === "version") version()
 else if (command === "publish") publish()
+else if (command === "sbom") sbom(...flags)
 else {
   console.error(
-    `Unknown command "${command}". Run \`node scripts/release.ts version\` or \`node scripts/release.ts publish [--dry-run]\`.`
+    `Unknown command "${command}". Run \`node scripts/release.ts version\` \`node scripts/release.ts publish [--dry-run]\` or \`node scripts/release.ts sbom [FILE]\`.`
   )
   process.exitCode = 1
 }

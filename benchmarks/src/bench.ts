@@ -6,6 +6,7 @@
  *   pnpm bench P1                  runs one row as its published figures were measured
  *   pnpm bench all --quick         runs every row with the minimum number of rounds, to test the benchmarks and not Stint's speed
  *   pnpm bench P1 --report FOLDER  also writes FOLDER/P1.md, P1.json, charts, and an index of the folder (Report.ts)
+ *   pnpm bench goals               writes docs/benchmarks from the published figures (GoalsPage.ts), and measures nothing
  * ```
  *
  * Exits with 1 when a benchmark fails. A bad figure is not a failure.
@@ -16,6 +17,7 @@ import { join, resolve } from "node:path"
 import process from "node:process"
 import { parseArgs } from "node:util"
 import peers from "../peers/package.json" with { type: "json" }
+import { writeGoals } from "./GoalsPage.ts"
 import { type Circumstances, writeReport } from "./Report.ts"
 import { rows } from "./Rows.ts"
 
@@ -58,7 +60,9 @@ const circumstances = (): Circumstances => ({
 })
 
 const chosen = wanted === "all" ? rows : rows.filter(({ id }) => id === wanted?.toUpperCase())
-if (chosen.length === 0) {
+if (wanted === "goals") {
+  writeGoals()
+} else if (chosen.length === 0) {
   if (wanted !== undefined) print(`There is no row "${wanted}".\n`)
   for (const { benchmarks, elsewhere, id, minutes, title } of rows) {
     print(

@@ -16,6 +16,7 @@ describe("the warning of a node that has generated its own keys", () => {
         hasOthers: () => hasOthers,
         isOldest: () => true,
         publish: () => {},
+        publishAll: () => {},
         subscribe: () => {},
         owns: () => true,
         leave: Effect.void,

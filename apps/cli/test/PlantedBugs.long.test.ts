@@ -21,6 +21,7 @@ import { outages } from "./OutageScenario.ts"
 import { killedRuns } from "./PipelineScenario.ts"
 import { FIXTURES } from "./PlatformProcess.ts"
 import { terminated } from "./ShutdownScenario.ts"
+import { soak } from "./SoakScenario.ts"
 import { webhooks } from "./WebhookScenario.ts"
 
 interface Planted {
@@ -94,6 +95,27 @@ const planted: ReadonlyArray<Planted> = [
     what: "a continued run runs its recorded steps again",
     says: "began again",
     run: (options) => killedRuns({ ...options, millis: 5_000 })
+  },
+  {
+    bug: "R15, memory",
+    rule: "R15",
+    what: "the platform keeps every job in memory",
+    says: "memory of the platform",
+    run: (options) => soak({ ...options, minutes: 1 })
+  },
+  {
+    bug: "R15, descriptors",
+    rule: "R15",
+    what: "some jobs leave a file open",
+    says: "descriptors of the platform",
+    run: (options) => soak({ ...options, minutes: 1 })
+  },
+  {
+    bug: "R15, database",
+    rule: "R15",
+    what: "jobs stay in the database after their retention",
+    says: "used size of the database",
+    run: (options) => soak({ ...options, minutes: 1 })
   }
 ]
 

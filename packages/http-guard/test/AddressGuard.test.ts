@@ -1,4 +1,6 @@
 import { describe, expect, it } from "@effect/vitest"
+import * as ConfigProvider from "effect/ConfigProvider"
+import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as fc from "fast-check"
 import { BlockList } from "node:net"
@@ -159,6 +161,26 @@ describe("AddressGuard", () => {
     const others = ["169.254.169.254", "fe80::1", "0.0.0.0", "::", "224.0.0.1", "::ffff:10.0.0.1", "168.63.129.16"]
     expect(others.filter((address) => !isForbidden(address))).toEqual([])
   })
+
+  it("accepts spaces around a range", () => {
+    const { isForbidden } = guard({ allow: [" 10.1.0.0/16 ", "\t127.0.0.1"], deny: [" 8.8.8.8"] })
+    expect(["10.1.2.3", "127.0.0.1", "8.8.8.8"].map(isForbidden)).toEqual([false, false, true])
+  })
+
+  it.effect("reads the ranges of the first variable that has any", () =>
+    Effect.gen(function*() {
+      const read = (env: Readonly<Record<string, string>>) =>
+        Effect.provideService(
+          AddressGuard.rangesFromConfig(["FIRST", "SECOND"]),
+          ConfigProvider.ConfigProvider,
+          ConfigProvider.fromEnv({ env })
+        )
+      const ranges = ["10.0.0.0/8", "127.0.0.1"]
+      expect(yield* read({ FIRST: "10.0.0.0/8, 127.0.0.1 ", SECOND: "192.168.0.0/16" })).toEqual({ variable: "FIRST", ranges })
+      expect(yield* read({ FIRST: " , ", SECOND: "10.0.0.0/8,,127.0.0.1" })).toEqual({ variable: "SECOND", ranges })
+      expect(yield* read({ SECOND: "10.0.0.0/8,127.0.0.1" })).toEqual({ variable: "SECOND", ranges })
+      expect(yield* read({})).toEqual({ variable: "SECOND", ranges: [] })
+    }))
 
   it("applies `deny` before `allow`, and to public addresses", () => {
     const { isForbidden } = guard({ allow: ["10.0.0.0/8"], deny: ["10.9.0.0/16", "8.8.8.0/24"] })

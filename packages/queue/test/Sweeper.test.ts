@@ -11,6 +11,7 @@ const nodeOf = (state: { isOldest: boolean }) =>
     hasOthers: () => true,
     isOldest: () => state.isOldest,
     publish: () => {},
+    publishAll: () => {},
     subscribe: () => {},
     owns: () => true,
     leave: Effect.void,

@@ -140,7 +140,7 @@ const make = Effect.gen(function*() {
   let gathering = false
   /** When hints were sent last. */
   let flushedAt = -Infinity
-  /** Hints of this node were lost, so the other nodes must read everything. */
+  /** Hints of this node were lost, so the other nodes must read everything. The next heartbeat says so. */
   let mustTell = false
 
   const wakeAll = () => {
@@ -281,6 +281,9 @@ const make = Effect.gen(function*() {
       // The commits of one turn are published together.
       if (pause > 0) setTimeout(flush, pause)
       else setImmediate(flush)
+    },
+    publishAll: () => {
+      if (others.length > 0) mustTell = true
     },
     subscribe: (topic, receiver) => {
       receivers.set(topic, [...receivers.get(topic) ?? [], receiver])

@@ -47,6 +47,33 @@ describe("History.check accepts", () => {
     )
   })
 
+  it("the response to a retried error that arrives after the result of the next attempt", () => {
+    const late = {
+      _tag: "Delivered",
+      at: 5,
+      askedAt: 2,
+      job: "a",
+      worker: "ann",
+      attempt: 1,
+      verdict: "accepted",
+      failed: true,
+      output: null
+    } as const
+    const result = { ...late, at: 4, askedAt: 4, attempt: 2, failed: false, output: "x" } as const
+    assert.deepStrictEqual(
+      rules([...at(retrying, started(1)), { ...started(2), at: 3, job: "a" }, result, late, {
+        ...seen("COMPLETED", "x"),
+        at: 6,
+        job: "a"
+      }]),
+      []
+    )
+    assert.deepStrictEqual(
+      rules([...at(retrying, started(1)), { ...started(2), at: 3, job: "a" }, result, { ...late, askedAt: 5 }]).includes("R2"),
+      true
+    )
+  })
+
   it("a job that loses a worker whose late result is refused or ignored", () => {
     assert.deepStrictEqual(
       rules(

@@ -3,60 +3,23 @@
  * not reach the other queue would leave a call waiting forever.
  */
 import { assert, describe, it } from "@effect/vitest"
-import * as JobQueue from "@stint/queue/JobQueue"
-import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import { JobStore } from "@stint/store/JobStore"
 import * as MemoryJobStore from "@stint/store/MemoryJobStore"
-import { Nodes, type Receive } from "@stint/store/Nodes"
+import { StoreError, StoreUnavailable } from "@stint/store/StoreError"
 import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import * as Result from "effect/Result"
 import { TestClock } from "effect/testing"
+import * as NodeNetwork from "../src/NodeNetwork.ts"
+import { queueOf } from "../src/NodeNetwork.ts"
 import * as Scenario from "../src/Scenario.ts"
-
-/** Nodes of one process. `lost`: hints do not arrive. */
-const network = () => {
-  const members: Array<{ readonly receivers: Map<string, Array<Receive>>; readonly report: { text: () => string } }> = []
-  const state = { lost: false }
-  const join = (): Nodes["Service"] => {
-    const own = { receivers: new Map<string, Array<Receive>>(), report: { text: () => "" } }
-    const number = members.push(own)
-    return Nodes.of({
-      name: `node ${number}`,
-      hasOthers: () => members.length > 1,
-      isOldest: () => number === 1,
-      publish: (topic, key, count = 1) => {
-        if (state.lost) return
-        for (const other of members) {
-          if (other !== own) { for (const receive of other.receivers.get(topic) ?? []) receive({ key, count }) }
-        }
-      },
-      subscribe: (topic, receive) => void own.receivers.set(topic, [...own.receivers.get(topic) ?? [], receive]),
-      owns: () => number === 1,
-      leave: Effect.void,
-      setReport: (text) => void (own.report.text = text),
-      reports: () => new Map(members.flatMap((other, index) => other === own ? [] : [[`node ${index + 1}`, other.report.text()]]))
-    })
-  }
-  return { join, state }
-}
-
-/** A queue with its own registry. */
-const queueOf = Effect.fnUntraced(function*(stores: Context.Context<JobStore>, nodes: Nodes["Service"]) {
-  const layer = JobQueue.layer.pipe(
-    Layer.provideMerge(WorkerRegistry.layer),
-    Layer.provideMerge(Layer.succeedContext(Context.add(stores, Nodes, nodes)))
-  )
-  const context = yield* Layer.build(Layer.fresh(layer))
-  const scenario = yield* Effect.provide(Scenario.make(), context)
-  return { ...scenario, registry: Context.get(context, WorkerRegistry.WorkerRegistry) }
-})
 
 const twoQueues = Effect.gen(function*() {
   const stores = yield* Layer.build(MemoryJobStore.layer)
-  const { join, state } = network()
+  const { join, state } = NodeNetwork.make()
   return { first: yield* queueOf(stores, join()), second: yield* queueOf(stores, join()), state, stores, join }
 })
 
@@ -229,7 +192,7 @@ describe("several nodes", () => {
           )
         const { endpoint, queue, submit, take } = yield* queueOf(
           Context.add(stores, JobStore, { ...store, claim }),
-          network().join()
+          NodeNetwork.make().join()
         )
         const { id } = yield* submit()
         const taking = yield* Effect.forkChild(take("ann"))
@@ -242,6 +205,112 @@ describe("several nodes", () => {
       }))
     )
   }
+
+  rule(
+    "R5: a worker that waits gets a job at once when the claim of another worker, which the job woke, fails",
+    Effect.scoped(Effect.gen(function*() {
+      const stores = yield* Layer.build(MemoryJobStore.layer)
+      const store = Context.get(stores, JobStore)
+      const { join } = NodeNetwork.make()
+      const first = yield* queueOf(stores, join())
+      let claims = 0
+      const unavailable = new StoreError({ reason: new StoreUnavailable({ operation: "claim", cause: new Error("cut") }) })
+      // Both workers look for a job first, and then wait.
+      const claim: typeof store.claim = (...given) => ++claims === 3 ? Effect.fail(unavailable) : store.claim(...given)
+      const second = yield* queueOf(Context.add(stores, JobStore, { ...store, claim }), join())
+      const takes = yield* Effect.forEach(
+        ["ann", "bob"],
+        (worker) => Effect.forkChild(Effect.result(second.take(worker, { waitMs: 60_000 })))
+      )
+      yield* Scenario.settle
+      const { id } = yield* first.submit()
+      yield* Scenario.settle
+      const [ann, bob] = yield* Fiber.joinAll(takes)
+      assert.strictEqual(ann?._tag, "Failure")
+      assert.deepStrictEqual(bob === undefined ? [] : Result.getOrThrow(bob).map((job) => job.id), [id])
+    }))
+  )
+
+  rule(
+    "R5: a worker that waits at one node gets a job at once that a timer of the other made ready, although its response was lost",
+    Effect.scoped(Effect.gen(function*() {
+      const stores = yield* Layer.build(MemoryJobStore.layer)
+      const store = Context.get(stores, JobStore)
+      const { join } = NodeNetwork.make()
+      const unavailable = new StoreError({ reason: new StoreUnavailable({ operation: "tick", cause: new Error("cut") }) })
+      const tick: typeof store.tick = (...given) => Effect.andThen(store.tick(...given), Effect.fail(unavailable))
+      const first = yield* queueOf(Context.add(stores, JobStore, { ...store, tick }), join())
+      const second = yield* queueOf(stores, join())
+      const { id } = yield* first.submit({ startAfterMs: 5_000 })
+      const taking = yield* Effect.forkChild(second.take("ann", { waitMs: 60_000 }))
+      yield* Scenario.settle
+      yield* TestClock.adjust("5 seconds")
+      assert.strictEqual(yield* Scenario.reasonOf(first.queue.tick), "StoreUnavailable")
+      assert.deepStrictEqual((yield* Fiber.join(taking)).map((job) => job.id), [id])
+    }))
+  )
+
+  rule(
+    "R5: a worker that waits at one node gets the next job at once when its isolated job ends at another node, which has not seen the job before",
+    Effect.scoped(Effect.gen(function*() {
+      const { first, join, second, stores } = yield* twoQueues
+      const third = yield* queueOf(stores, join())
+      const lost = yield* first.started("zoe")
+      yield* first.queue.workerGone(first.endpoint.id, "zoe", "The worker was killed.")
+      const isolated = yield* first.takeOne("ann")
+      assert.strictEqual(isolated.id, lost.id)
+      const taking = yield* Effect.forkChild(second.take("ann", { waitMs: 60_000 }))
+      yield* Scenario.settle
+      const { id } = yield* first.submit()
+      yield* Scenario.settle
+      assert.isFalse(Scenario.isDone(taking))
+      yield* third.finish(isolated)
+      assert.deepStrictEqual((yield* Fiber.join(taking)).map((job) => job.id), [id])
+    }))
+  )
+
+  rule(
+    "R5: a busy worker that is held back at one node for an isolated job gets it at once when its own job ends at another node",
+    Effect.scoped(Effect.gen(function*() {
+      const { first, join, second, stores } = yield* twoQueues
+      const third = yield* queueOf(stores, join())
+      const own = yield* second.started("ann")
+      const lost = yield* first.started("zoe")
+      yield* first.queue.workerGone(first.endpoint.id, "zoe", "The worker was killed.")
+      const taking = yield* Effect.forkChild(second.take("ann", { waitMs: 60_000 }))
+      yield* Scenario.settle
+      assert.isFalse(Scenario.isDone(taking))
+      yield* third.finish(own)
+      assert.deepStrictEqual((yield* Fiber.join(taking)).map((job) => job.id), [lost.id])
+    }))
+  )
+
+  rule(
+    "R5: a worker that disconnects during its claim leaves no wait behind that would receive the wake-up of another worker",
+    Effect.scoped(Effect.gen(function*() {
+      const stores = yield* Layer.build(MemoryJobStore.layer)
+      const store = Context.get(stores, JobStore)
+      const [claiming, slow] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
+      const claim: typeof store.claim = (endpoint, limit, event) =>
+        event.worker === "ann"
+          ? Effect.tap(store.claim(endpoint, limit, event), () =>
+            Effect.andThen(Deferred.succeed(claiming, undefined), Deferred.await(slow)))
+          : store.claim(endpoint, limit, event)
+      const { join } = NodeNetwork.make()
+      const { submit } = yield* queueOf(stores, join())
+      const { take } = yield* queueOf(Context.add(stores, JobStore, { ...store, claim }), join())
+      const disconnected = yield* Effect.forkChild(take("ann", { waitMs: 60_000 }))
+      yield* Deferred.await(claiming)
+      const closing = yield* Effect.forkChild(Fiber.interrupt(disconnected))
+      yield* Scenario.settle
+      yield* Deferred.succeed(slow, undefined)
+      yield* Fiber.join(closing)
+      const taking = yield* Effect.forkChild(take("bob", { waitMs: 60_000 }))
+      yield* Scenario.settle
+      const { id } = yield* submit()
+      assert.deepStrictEqual((yield* Fiber.join(taking)).map((job) => job.id), [id])
+    }))
+  )
 
   rule(
     "a node that joins does not extend the leases of running jobs",

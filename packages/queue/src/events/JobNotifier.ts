@@ -3,7 +3,7 @@
  *
  * ```
  *   wait list        key        waits here                           woken when
- *   waitingWorkers   endpoint   long polls of workers for a job      a job becomes ready; on an endpoint with isolated jobs: a job ends
+ *   waitingWorkers   endpoint   long polls of workers for a job      a job becomes ready; on an endpoint with isolated jobs: a job ends, an isolated one is taken
  *   readers          job        callers that wait for output         a chunk arrives, the job ends
  *   followers        job        readers of events                    anything about the job changes
  *   stopPollers      worker     long polls of workers for stops      an attempt ends that its worker did not end; the worker may exit
@@ -154,10 +154,20 @@ export const make = (
   /** Endpoints with a pre-wake scheduled in this turn of the event loop. */
   const preWaking = new Set<EndpointId>()
   /** Endpoints that have isolated jobs. */
-  const isolatingEndpoints = new Set<EndpointId>()
+  const isolatingEndpoints = new Set<string>()
   let closing = false
 
   const isIsolating = (endpoint: EndpointId) => isolatingEndpoints.size > 0 && isolatingEndpoints.has(endpoint)
+
+  const startIsolating = (endpoint: EndpointId) => {
+    if (isIsolating(endpoint)) return
+    isolatingEndpoints.add(endpoint)
+    nodes?.publish("isolating", endpoint)
+  }
+  // A worker that waits at another node may be held back until a job ends at this one.
+  nodes?.subscribe("isolating", (hint) => {
+    if (hint !== undefined) isolatingEndpoints.add(hint.key)
+  })
 
   const wakeWorkers = (endpoint: EndpointId, count: number) =>
     waitingWorkers.wake(endpoint, isIsolating(endpoint) ? undefined : count)
@@ -206,7 +216,7 @@ export const make = (
         followers.wake(after.id)
       }
       if (isReady(after) && !isReady(before)) {
-        if (after.isolated) isolatingEndpoints.add(after.endpoint)
+        if (after.isolated) startIsolating(after.endpoint)
         wakeWorkers(after.endpoint, 1)
         demand.wake(after.endpoint)
       }
@@ -226,9 +236,11 @@ export const make = (
       if (!blameless) registry.canaries.changed(before, after)
       if (by !== before.worker) stop(before.endpoint, before.worker, before.id)
       else if (registry.mayExit(before.endpoint, before.worker)) stopPollers.wake(workerKey(before.endpoint, before.worker))
-      if (after.isolated) isolatingEndpoints.add(after.endpoint)
-      if (isIsolating(after.endpoint)) waitingWorkers.wake(after.endpoint)
+      if (after.isolated) startIsolating(after.endpoint)
+      if (before.isolated || isIsolating(after.endpoint)) waitingWorkers.wake(after.endpoint)
     }
+    // A busy worker may have been held back for the isolated job, and may take others now.
+    if (before.status === "IN_QUEUE" && before.isolated) waitingWorkers.wake(after.endpoint)
     if (isReady(after)) wakeWorkers(after.endpoint, 1)
     if (isTerminal(after.status)) readers.wake(after.id)
     demand.wake(after.endpoint)
@@ -250,7 +262,7 @@ export const make = (
     },
     isolating: (endpoint, isolating) => {
       if (isolating === isIsolating(endpoint)) return false
-      if (isolating) isolatingEndpoints.add(endpoint)
+      if (isolating) startIsolating(endpoint)
       else isolatingEndpoints.delete(endpoint)
       return isolating
     },
@@ -273,6 +285,7 @@ export const make = (
         else waiters.wake(job)
       }
       webhookSenders.wake("")
+      if (endpoint === undefined || job === undefined) nodes?.publishAll()
     },
     stop,
     takeStopSignals: (endpoint, worker, now) => {

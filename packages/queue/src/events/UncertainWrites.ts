@@ -4,12 +4,14 @@
  *
  * ```
  *   failed write              woken
- *   insert                    waiters of the endpoint
- *   apply, append             waiters of the job and of its endpoint
+ *   insert, apply, append     waiters of the job and of its endpoint
  *   applyRunning/-Waiting     waiters of the endpoint, and every reader and follower
  *   tick, writes to runs      every waiter
- *   claim                     none: claimed jobs return to the queue when their leases expire
+ *   claim                     one waiting worker of the endpoint, if the take that failed was woken (LeaseOperations.ts): claimed jobs
+ *                             return to the queue when their leases expire, but the job may not have been claimed
  * ```
+ *
+ * The waiters of other nodes, too: those of a job or an endpoint at once, all others with the next heartbeat (`Nodes.publishAll`).
  *
  * Without this, a job that was stored this way would wait until a long poll times out (R5, docs/spec/figures.md#reliability).
  */
@@ -33,7 +35,7 @@ export const notifyOnUncertainWrite = (
     Effect.tapError(write, () => Effect.sync(() => notifyUncertain(affected)))
   return {
     ...store,
-    insert: (job, key, quotas) => notifyOnError(store.insert(job, key, quotas), { endpoint: job.endpoint }),
+    insert: (job, key, quotas) => notifyOnError(store.insert(job, key, quotas), { endpoint: job.endpoint, job: job.id }),
     apply: (endpoint, id, event) => notifyOnError(store.apply(endpoint, id, event), { endpoint, job: id }),
     append: (endpoint, id, event, body) => notifyOnError(store.append(endpoint, id, event, body), { endpoint, job: id }),
     tick: (event, limit) => notifyOnError(store.tick(event, limit), {}),

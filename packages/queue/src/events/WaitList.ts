@@ -17,7 +17,7 @@ import * as Effect from "effect/Effect"
 export interface Ticket {
   /** True when woken, false after `millis`. Unregisters the waiter either way. */
   readonly wait: (millis: number) => Effect.Effect<boolean>
-  /** Unregisters the waiter. If it was already woken, the next waiter of the key is woken instead. */
+  /** Unregisters the waiter. If it was already woken, the next waiter of the key is woken instead. Repeating it changes nothing. */
   readonly cancel: Effect.Effect<void>
 }
 
@@ -95,7 +95,10 @@ export const make = (): WaitList => {
           waitersByKey.set(key, waiters)
         }
         waiters.add(waiter)
+        let isCancelled = false
         const cancel = Effect.sync(() => {
+          if (isCancelled) return
+          isCancelled = true
           if (waiter.woken) wake(key, 1)
           else unregister(key, waiter)
         })

@@ -25,6 +25,7 @@ import * as Schema from "effect/Schema"
 import { type JobNotifier, workerKey } from "../events/JobNotifier.ts"
 import { startedEvent } from "../events/JobStateEvents.ts"
 import type { PlatformEventsService } from "../events/PlatformEvents.ts"
+import type { Ticket } from "../events/WaitList.ts"
 import { ChunkGap, JobMissing, LeaseLost } from "../jobs/JobErrors.ts"
 import type { CanaryShare } from "./Canaries.ts"
 import type { WorkerRegistry } from "./WorkerRegistry.ts"
@@ -236,11 +237,17 @@ export const make = (
   const timeLeft = (endpoint: EndpointId, worker: string, until: number, time: number) =>
     Math.min(until, registry.renewalDueAt(endpoint, worker) ?? Infinity) - time
 
-  /** Waits while the worker's poll is held open. The wait is interrupted when the worker closes its connection. */
-  const hold = (endpoint: EndpointId, worker: string, wait: Effect.Effect<boolean>) =>
+  /**
+   * Waits while the worker's poll is held open. The wait is interrupted when the worker closes its connection. A worker that has closed it before
+   * interrupts the wait before it begins, so the ticket is cancelled here too.
+   */
+  const hold = (endpoint: EndpointId, worker: string, ticket: Ticket, millis: number) =>
     Effect.suspend(() => {
       const ended = registry.polling(endpoint, worker)
-      return Effect.onExit(Effect.interruptible(wait), (exit) => Effect.sync(() => ended(Exit.isFailure(exit))))
+      return Effect.onExit(Effect.interruptible(ticket.wait(millis)), (exit) => {
+        ended(Exit.isFailure(exit))
+        return Exit.isFailure(exit) ? ticket.cancel : Effect.void
+      })
     })
 
   const take: LeaseOperations["take"] = Effect.fnUntraced(function*(options) {
@@ -248,6 +255,10 @@ export const make = (
     const renew = yield* registry.touch(endpoint, worker, "take")
     let until: number | undefined
     let woken = false
+    // The job that this take was woken for may still be ready, so another waiting take must look for it.
+    const passWakeUpOn = Effect.sync(() => {
+      if (woken) notifier.waitingWorkers.wake(endpoint, 1)
+    })
     if (!holding) yield* loseUnreceivedJobs(endpoint, worker)
     else if (renew) yield* renewLeases(endpoint, worker)
     // Existing workers do not pause between takes, so a draining worker would send its next take at once
@@ -269,13 +280,15 @@ export const make = (
         const left = timeLeft(endpoint, worker, until, time)
         if (left <= 0) return []
         const ticket = yield* notifier.waitingWorkers.register(heldBackKey(endpoint))
-        yield* hold(endpoint, worker, ticket.wait(left))
+        yield* hold(endpoint, worker, ticket, left)
         continue
       }
       const ticket = yield* notifier.waitingWorkers.register(endpoint)
       const most = allowance === undefined ? limit : Math.min(limit, allowance)
       const claim = { _tag: "Claim", now: now(), worker, release, keyLimit } as const
-      const { expired, isolating, jobs } = yield* store.claim(endpoint, most, claim).pipe(Effect.onError(() => ticket.cancel))
+      const { expired, isolating, jobs } = yield* store.claim(endpoint, most, claim).pipe(
+        Effect.onError(() => Effect.andThen(ticket.cancel, passWakeUpOn))
+      )
       const mustClaimAgain = notifier.isolating(endpoint, isolating)
       yield* notifier.notifyAll(expired)
       if (jobs.length > 0) {
@@ -295,6 +308,8 @@ export const make = (
           if (events.isOpen()) events.publish(startedEvent(job))
         }
         if (registry.canaries.claimed(endpoint, release, jobs.length)) notifier.waitingWorkers.wake(heldBackKey(endpoint))
+        // A busy worker may have been held back for the isolated job, and may take others now.
+        if (jobs.some(({ isolated }) => isolated)) notifier.waitingWorkers.wake(endpoint)
         notifier.demand.wake(endpoint)
         return jobs
       }
@@ -315,7 +330,7 @@ export const make = (
         yield* ticket.cancel
         return []
       }
-      woken = yield* hold(endpoint, worker, ticket.wait(left))
+      woken = yield* hold(endpoint, worker, ticket, left)
     }
     // Only the wait is interruptible: a job claimed but not returned would be stuck until its lease expires.
   }, Effect.uninterruptible)
@@ -461,7 +476,7 @@ export const make = (
         yield* ticket.cancel
         return jobs
       }
-      yield* hold(endpoint, worker, ticket.wait(nextAt === null ? left : Math.min(left, nextAt - time)))
+      yield* hold(endpoint, worker, ticket, nextAt === null ? left : Math.min(left, nextAt - time))
     }
     // Only the wait is interruptible: a stop signal that was read but not returned would be lost.
   }, Effect.uninterruptible)

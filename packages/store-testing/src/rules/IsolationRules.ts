@@ -22,6 +22,20 @@ const lostTogether = Effect.fnUntraced(function*(count: number, settings: Parame
   return { ...scenario, lost: ids(lost) }
 })
 
+/** A worker with a job waits for another one, which it may not take because an isolated job waits for a free worker. */
+const heldBack = Effect.gen(function*() {
+  const scenario = yield* Scenario.make({ maxAttempts: 3 })
+  const { endpoint, queue, started, submit, take } = scenario
+  yield* started("cid")
+  const isolated = yield* started("zoe")
+  yield* queue.workerGone(endpoint.id, "zoe", KILLED)
+  const other = yield* submit()
+  const taking = yield* Effect.forkChild(take("cid", { waitMs: 60_000 }))
+  yield* Scenario.settle
+  assert.isFalse(Scenario.isDone(taking))
+  return { ...scenario, isolated, other, taking }
+})
+
 /** Registers the rules. */
 export const isolationRules = (rule: Rule): void => {
   rule("gives jobs that were lost together to workers one at a time, and other jobs together", () =>
@@ -161,6 +175,27 @@ export const isolationRules = (rule: Rule): void => {
         yield* finish(isolated)
         const second = yield* submit()
         assert.deepStrictEqual(ids(yield* Fiber.join(ann)), [second.id])
+      })
+  )
+
+  rule(
+    "R5: gives a job at once to a worker that was held back for an isolated job when a free worker takes that one",
+    () =>
+      Effect.gen(function*() {
+        const { isolated, other, take, taking } = yield* heldBack
+        assert.deepStrictEqual(ids(yield* take("ann")), [isolated.id])
+        // No time passes.
+        assert.deepStrictEqual(ids(yield* Fiber.join(taking)), [other.id])
+      })
+  )
+
+  rule(
+    "R5: gives a job at once to a worker that was held back for an isolated job when that one is cancelled",
+    () =>
+      Effect.gen(function*() {
+        const { endpoint, isolated, other, queue, taking } = yield* heldBack
+        yield* queue.cancel(endpoint.id, isolated.id)
+        assert.deepStrictEqual(ids(yield* Fiber.join(taking)), [other.id])
       })
   )
 

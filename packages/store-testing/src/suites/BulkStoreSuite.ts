@@ -120,6 +120,7 @@ const oneOfTwo = (name: string) =>
       hasOthers: () => true,
       isOldest: () => false,
       publish: () => {},
+      publishAll: () => {},
       subscribe: () => {},
       owns: () => true,
       leave: Effect.void,

@@ -6,7 +6,7 @@
  * ```
  *
  * A hint only says where to look. It may be lost, late or repeated, so no result depends on it. Waiters read the store again after every interruption
- * of the hints, when a node disappears, and every few seconds.
+ * of the hints, when a node disappears, and every minute.
  */
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
@@ -28,6 +28,8 @@ export class Nodes extends Context.Service<Nodes, {
    * Sends a hint to the other nodes, coalesced with other recent hints. The counts of equal keys add up. Costs nothing while this node is alone.
    */
   readonly publish: (topic: string, key: string, count?: number) => void
+  /** Makes the waiters of the other nodes read again within seconds, because this node does not know what a failed write has changed. */
+  readonly publishAll: () => void
   /** Receives the hints of other nodes. */
   readonly subscribe: (topic: string, receive: Receive) => void
   /**
