@@ -11,7 +11,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Metric from "effect/Metric"
 import * as JobTraces from "./JobTraces.ts"
-import { samplerOf } from "./TraceIds.ts"
+import { type JobTrace, samplerOf, traceOf } from "./TraceIds.ts"
 import * as WebhookTraces from "./WebhookTraces.ts"
 
 const sent = Metric.counter("stint_trace_spans_sent_total", {
@@ -22,6 +22,15 @@ const lost = Metric.counter("stint_trace_spans_lost_total", {
   description: "Spans that were not sent, because the collector did not accept them in time or the queue was full.",
   incremental: true
 })
+
+/** Finds the id of a job's trace, from the context that its caller sent; undefined if the trace is not recorded. */
+export const traceIds = (settings: OtlpConfig.Settings) => {
+  const sampler = samplerOf(settings)
+  return (job: string, context: Parameters<typeof traceOf>[1]): JobTrace["traceId"] | undefined => {
+    const { sampled, traceId } = traceOf(job, context, sampler)
+    return sampled ? traceId : undefined
+  }
+}
 
 /** The stores of jobs, batches, runs and webhooks, traced as the settings specify. */
 export const layerStores = (settings: OtlpConfig.Settings) =>

@@ -106,22 +106,24 @@ import * as WorkerPoolLayers from "./WorkerPoolLayers.ts"
 
 /** Options of the platform. */
 export interface PlatformOptions {
-  readonly settings: Pick<
-    PlatformConfig,
-    | "host"
-    | "port"
-    | "publicUrl"
-    | "corsOrigins"
-    | "shutdownDelay"
-    | "shutdownGrace"
-    | "webhooks"
-    | "payloads"
-    | "audit"
-    | "usage"
-    | "batches"
-    | "logs"
-    | "search"
-  >
+  readonly settings:
+    & Pick<
+      PlatformConfig,
+      | "host"
+      | "port"
+      | "publicUrl"
+      | "corsOrigins"
+      | "shutdownDelay"
+      | "shutdownGrace"
+      | "webhooks"
+      | "payloads"
+      | "audit"
+      | "usage"
+      | "batches"
+      | "logs"
+      | "search"
+    >
+    & Partial<Pick<PlatformConfig, "traceUrl">>
   readonly secrets: AccessKeys.PlatformSecrets
   /** The key that encrypts the endpoints' secrets. Default: generated with the first secret, in `dataDir`, or in memory for an in-memory store. */
   readonly secretsKey?: SecretsKey.SecretsKey["Service"]
@@ -375,6 +377,7 @@ export const layer = (options: PlatformOptions) => {
         Layer.provide(WorkerLogSink.layer(options.observer?.workerPrinted))
       )
     ),
+    Layer.provide(Tracing.layerLinks(options.settings.traceUrl ?? Option.none())),
     Layer.provideMerge(base)
   )
   const workers = layerAutoscaler(options.store, shutdownGrace).pipe(

@@ -8,12 +8,16 @@ import { LogBox } from "../ui/LogBox.tsx"
 
 const LEVELS = ["TRACE", "DEBUG", "INFO", "WARN", "ERROR"] as const
 
-/** Lines at a level or above that contain a text. */
-const filterLines = (lines: ReadonlyArray<JobLogLine>, level: string, text: string): ReadonlyArray<JobLogLine> => {
+/** Lines of an attempt, at a level or above, that contain a text. `attempt`: empty for all. */
+const filterLines = (
+  lines: ReadonlyArray<JobLogLine>,
+  { attempt, level, text }: { readonly attempt: string; readonly level: string; readonly text: string }
+): ReadonlyArray<JobLogLine> => {
   const lowest = LEVELS.findIndex((one) => one === level)
   const wanted = text.toLowerCase()
   return lines.filter((line) =>
-    LEVELS.indexOf(line.level) >= lowest && (wanted === "" || line.message.toLowerCase().includes(wanted))
+    (attempt === "" || String(line.attempt) === attempt) && LEVELS.indexOf(line.level) >= lowest &&
+    (wanted === "" || line.message.toLowerCase().includes(wanted))
   )
 }
 
@@ -24,9 +28,12 @@ const SHOWN = 1_000
 export const LogView = ({ isLive, lines }: { readonly lines: ReadonlyArray<JobLogLine>; readonly isLive: boolean }) => {
   const [level, setLevel] = useState("TRACE")
   const [text, setText] = useState("")
+  const [attempt, setAttempt] = useState("")
+  const attempts = [...new Set(lines.map((line) => line.attempt))].sort((a, b) => a - b)
+  const attemptField = useId()
   const levelField = useId()
   const textField = useId()
-  const found = filterLines(lines, level, text)
+  const found = filterLines(lines, { attempt, level, text })
   const shown = found.slice(-SHOWN)
   return (
     <>
@@ -35,6 +42,15 @@ export const LogView = ({ isLive, lines }: { readonly lines: ReadonlyArray<JobLo
         <select id={levelField} value={level} onChange={(event) => setLevel(event.target.value)}>
           {LEVELS.map((one) => <option key={one} value={one}>{one === "TRACE" ? "All" : one}</option>)}
         </select>
+        {attempts.length < 2 ? null : (
+          <>
+            <label htmlFor={attemptField}>Attempt</label>
+            <select id={attemptField} value={attempt} onChange={(event) => setAttempt(event.target.value)}>
+              <option value="">All</option>
+              {attempts.map((one) => <option key={one} value={one}>{one}</option>)}
+            </select>
+          </>
+        )}
         <label htmlFor={textField}>Contains</label>
         <input id={textField} value={text} onChange={(event) => setText(event.target.value)} />
       </div>

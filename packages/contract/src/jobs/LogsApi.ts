@@ -61,7 +61,7 @@ export class LogsApi extends HttpApiGroup.make("logs")
       description:
         "Returns the lines of all attempts, oldest first. Pass the `cursor` of the response as `after` to read the next page; repeat while " +
         "`more` is true. By default, the newest 10,000 lines and 1 MiB of a job are stored; a line with source `platform` replaces " +
-        "dropped lines. To receive lines live, follow the job's events. Every key that can read jobs can read their logs, which may " +
+        "dropped lines, and such a line with `ended` reports the end of each attempt without a result. To receive lines live, follow the job's events. Every key that can read jobs can read their logs, which may " +
         "contain secrets.",
       responses: {
         200: {

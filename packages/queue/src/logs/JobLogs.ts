@@ -109,6 +109,8 @@ export class JobLogs extends Context.Service<JobLogs, {
    * fills a batch: the call then waits until the batch is written.
    */
   readonly write: (line: WorkerLogLine) => Effect.Effect<boolean>
+  /** Adds a line of the platform to a job. */
+  readonly add: (endpoint: EndpointId, job: JobId, line: LogEntry) => Effect.Effect<void>
   /** Writes the pending lines. */
   readonly flush: Effect.Effect<void>
   /** A page of a job's lines. */
@@ -195,6 +197,18 @@ const make = Effect.gen(function*() {
     return known?.worker === worker ? { job, attempt: known.attempt } : undefined
   })
 
+  const add = Effect.fnUntraced(function*(endpoint: EndpointId, job: JobId, entry: LogEntry) {
+    const unwritten = pending.get(job)
+    if (unwritten === undefined) pending.set(job, { endpoint, lines: [entry] })
+    else unwritten.lines.push(entry)
+    pendingLines += 1
+    if (pendingLines >= BATCH_LINES) yield* flush
+    else if (!scheduled) {
+      scheduled = true
+      yield* Effect.forkIn(flushSoon, scope)
+    }
+  })
+
   const write = Effect.fnUntraced(function*(line: WorkerLogLine) {
     const { endpoint, level, message, source, worker } = line
     const key = workerKey(endpoint, worker)
@@ -206,7 +220,7 @@ const make = Effect.gen(function*() {
     const owner = yield* ownerOf(line)
     if (owner === undefined || !isJobId(owner.job)) return false
     const release = registry.releaseOf(endpoint, worker)
-    const entry = {
+    yield* add(endpoint, owner.job, {
       time: clock.currentTimeMillisUnsafe(),
       level,
       source,
@@ -214,16 +228,7 @@ const make = Effect.gen(function*() {
       worker,
       ...(release === undefined ? {} : { release }),
       message: truncateMessage(message)
-    }
-    const unwritten = pending.get(owner.job)
-    if (unwritten === undefined) pending.set(owner.job, { endpoint, lines: [entry] })
-    else unwritten.lines.push(entry)
-    pendingLines += 1
-    if (pendingLines >= BATCH_LINES) yield* flush
-    else if (!scheduled) {
-      scheduled = true
-      yield* Effect.forkIn(flushSoon, scope)
-    }
+    })
     return true
   })
 
@@ -262,7 +267,7 @@ const make = Effect.gen(function*() {
 
   yield* Effect.addFinalizer(() => flush)
 
-  return JobLogs.of({ write, flush, read, awaitTrailingLines, followers })
+  return JobLogs.of({ write, add, flush, read, awaitTrailingLines, followers })
 })
 
 /** Job logs, using the provided stores. Pending lines are written when the scope closes. */

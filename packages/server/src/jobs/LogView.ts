@@ -5,7 +5,9 @@ import type { JobLogLine } from "@stint/contract/JobLogLine"
 import type { LogLine } from "@stint/store/JobLogStore"
 
 /** A line in its wire format. */
-export const logLineForCaller = ({ attempt, level, message, number, release, source, time, worker }: LogLine): JobLogLine => ({
+export const logLineForCaller = (
+  { attempt, ended, level, message, number, release, source, time, worker }: LogLine
+): JobLogLine => ({
   number,
   time,
   level,
@@ -13,5 +15,6 @@ export const logLineForCaller = ({ attempt, level, message, number, release, sou
   attempt,
   source,
   ...(worker === null ? {} : { workerId: worker }),
-  ...(release === undefined ? {} : { release })
+  ...(release === undefined ? {} : { release }),
+  ...(ended === undefined ? {} : { ended })
 })

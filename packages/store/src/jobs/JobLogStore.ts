@@ -7,7 +7,7 @@
  * A new backend implements this service and passes `jobLogStoreSuite` of `@stint/store-testing`.
  */
 import type { EndpointId, JobId } from "@stint/contract/Ids"
-import { LogLevel, LogSource } from "@stint/contract/JobLogLine"
+import { AttemptEnd, LogLevel, LogSource } from "@stint/contract/JobLogLine"
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -23,7 +23,9 @@ export const LogEntry = Schema.Struct({
   worker: Schema.NullOr(Schema.String),
   /** The release that the worker runs, if it is known. */
   release: Schema.optionalKey(Schema.Int),
-  message: Schema.String
+  message: Schema.String,
+  /** The attempt that has ended, in a line that the platform writes. */
+  ended: Schema.optionalKey(AttemptEnd)
 })
 export type LogEntry = typeof LogEntry.Type
 
@@ -80,7 +82,8 @@ export const READ_BYTES = 256 * 1024
 const LINE_BYTES = 64
 
 /** Size of a line in the quotas. */
-export const bytesOf = ({ message }: LogEntry): number => LINE_BYTES + Buffer.byteLength(message)
+export const bytesOf = ({ ended, message }: LogEntry): number =>
+  LINE_BYTES + Buffer.byteLength(message) + (ended === undefined ? 0 : LINE_BYTES + Buffer.byteLength(ended.error ?? ""))
 
 /** Lines are stored and dropped in pieces. Large pieces are cheaper to write; small pieces use the quota better. */
 const PIECE_LINES = 256

@@ -4,20 +4,31 @@
 import * as Schema from "effect/Schema"
 import { LogEntry, type LogLine } from "./JobLogStore.ts"
 
-const { attempt, level, message, release, source, time, worker } = LogEntry.fields
+const { attempt, ended, level, message, release, source, time, worker } = LogEntry.fields
 
 /**
  * A line, as an array, because property names would be repeated in each line. Earlier versions stored no release; their lines have
- * none.
+ * none. Null: a line without a release, but with the end of an attempt.
  */
-const Cells = Schema.Tuple([time, level, source, attempt, worker, Schema.Int, message, release])
+const Cells = Schema.Tuple([
+  time,
+  level,
+  source,
+  attempt,
+  worker,
+  Schema.Int,
+  message,
+  Schema.optionalKey(Schema.NullOr(release.schema)),
+  ended
+])
 
 const decodeCells = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Array(Cells)))
 
 /** The text of the lines. `chunkOf`: the number of chunks that an attempt had written before its line. */
 export const pieceText = (lines: ReadonlyArray<LogEntry>, chunkOf: (attempt: number) => number): string =>
-  JSON.stringify(lines.map(({ attempt, level, message, release, source, time, worker }): typeof Cells.Encoded => {
+  JSON.stringify(lines.map(({ attempt, ended, level, message, release, source, time, worker }): typeof Cells.Encoded => {
     const chunk = chunkOf(attempt)
+    if (ended !== undefined) return [time, level, source, attempt, worker, chunk, message, release ?? null, ended]
     return release === undefined
       ? [time, level, source, attempt, worker, chunk, message]
       : [time, level, source, attempt, worker, chunk, message, release]
@@ -26,7 +37,7 @@ export const pieceText = (lines: ReadonlyArray<LogEntry>, chunkOf: (attempt: num
 /** The lines in a text. The last line has the number `last`. */
 export const linesOf = (text: string, last: number): ReadonlyArray<LogLine> => {
   const cells = decodeCells(text)
-  return cells.map(([time, level, source, attempt, worker, chunk, message, release], index) => ({
+  return cells.map(([time, level, source, attempt, worker, chunk, message, release, ended], index) => ({
     number: last - cells.length + index + 1,
     time,
     level,
@@ -35,6 +46,7 @@ export const linesOf = (text: string, last: number): ReadonlyArray<LogLine> => {
     worker,
     chunk,
     message,
-    ...(release === undefined ? {} : { release })
+    ...(release === undefined || release === null ? {} : { release }),
+    ...(ended === undefined ? {} : { ended })
   }))
 }
