@@ -11,6 +11,7 @@
  * The next operation reopens a lost connection. While the database is unavailable, operations fail with `StoreUnavailable`, at
  * once or after `deadlineMs`, and the log says when the outage begins and ends.
  */
+import { CommitObserver } from "@stint/store/CommitObserver"
 import type { ClaimResult } from "@stint/store/JobStore"
 import * as OutageLog from "@stint/store/OutageLog"
 import { StoreError, StoreFull, StoreUnavailable } from "@stint/store/StoreError"
@@ -226,7 +227,7 @@ export const layer = (options: Options): Layer.Layer<PostgresDatabase, PostgresO
       })
 
       const unreadable = UnreadableRows.make()
-      const groupCommit = JobGroupCommit.make(commitSlot.get, TallyRows.make(node), unreadable)
+      const groupCommit = JobGroupCommit.make(commitSlot.get, TallyRows.make(node), unreadable, yield* CommitObserver)
       yield* Effect.addFinalizer(() => Effect.promise(groupCommit.idle))
       const writer = makeWriter(writerSlot)
 

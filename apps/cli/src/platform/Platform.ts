@@ -392,7 +392,7 @@ export const layer = (options: PlatformOptions) => {
       layerLimits(options.settings),
       Layer.succeed(Cors.Origins, options.settings.corsOrigins),
       Layer.succeed(Pages.ConsoleFolder, consoleFolder),
-      Metrics.layerRegistry,
+      Metrics.layerObservers.pipe(Layer.provideMerge(Metrics.layerRegistry)),
       PlatformEvents.layer(),
       layerHeap
     ]),
