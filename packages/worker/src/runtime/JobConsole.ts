@@ -5,14 +5,17 @@
  *   console.log("step", { n: 1 })   -->  {"requestId":"6090...","message":"step { n: 1 }","level":"INFO","source":"stdout"}
  * ```
  *
- * Concurrent jobs share one standard output, so without the id the platform could not attribute a line to its job. Outside a job, and when the
- * worker is not on a platform, `console` is unchanged. Output that bypasses `console` (`process.stdout.write`, other loggers, child processes)
+ * Concurrent jobs share one standard output, so without the id the platform could not attribute a line to its job. In a handler function, a call
+ * belongs to the function's job, also after an `await`; in an Effect, to the job of the fiber that runs, so not after an `await` within
+ * `Effect.promise`. Outside a job, and when the worker is not on a platform, `console` is unchanged. Output that bypasses `console` (`process.stdout.write`, other loggers, child processes)
  * stays plain text.
  */
 import { truncateMessage } from "@stint/contract/LogMessage"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
-import { CurrentJob } from "../handlers/CurrentJob.ts"
+import { CurrentJob, type ReceivedJob } from "../handlers/CurrentJob.ts"
 import * as RunningJob from "../handlers/RunningJob.ts"
 import type { LineLevel } from "./LogLine.ts"
 import { WorkerConfig } from "./WorkerConfig.ts"
@@ -39,9 +42,15 @@ const lineOf = (method: Method, job: string, parts: ReadonlyArray<unknown>): str
   return JSON.stringify({ requestId: job, message: truncateMessage(format(parts)), level, source })
 }
 
+/** The job whose Effect calls this. */
+const jobOfFiber = (): ReceivedJob | undefined => {
+  const fiber = Fiber.getCurrent()
+  return fiber === undefined ? undefined : Context.getOrUndefined(fiber.context, CurrentJob)
+}
+
 /** Prints a tagged line in a job, and calls the original method outside jobs. */
 const tagged = (method: Method, print: Print): Print => (...parts) => {
-  const job = RunningJob.service(CurrentJob)
+  const job = RunningJob.service(CurrentJob) ?? jobOfFiber()
   if (job === undefined) return print(...parts)
   process[METHODS[method].source].write(`${lineOf(method, job.id, parts)}\n`)
 }
