@@ -15,6 +15,7 @@ export const compareAttempts = async (): Promise<void> => {
   await using platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "console.config.ts")], {
     OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
     OTEL_EXPORTER_OTLP_PROTOCOL: "http/json",
+    OTEL_LOGS_EXPORTER: "otlp",
     STINT_TRACE_URL: "https://traces.example.org/trace/{traceId}?org=1"
   })
   await using browser = await ConsoleBrowser.open(platform.url)
@@ -26,6 +27,25 @@ export const compareAttempts = async (): Promise<void> => {
   expect((await platform.ended("charge", id)).status).toBe("FAILED")
   const { traceId } = await until("the job's trace", () => collector.spans.find(({ name }) => name === "send charge"))
   const url = `https://traces.example.org/trace/${traceId}?org=1`
+
+  const attempts = await collector.wait(traceId, "attempt charge", 3)
+
+  // The lines are log records of the attempts' spans.
+  const lineOf = (message: string, attempt: number) =>
+    until(
+      `the record of ${message}`,
+      () =>
+        collector.records.find(({ body, spanId }) =>
+          body.stringValue.startsWith(message) && spanId === attempts[attempt - 1]?.spanId
+        )
+    )
+  for (const attempt of [1, 2, 3]) {
+    const record = await lineOf("wrote word 5 of 5", attempt)
+    expect(record).toMatchObject({ traceId, severityText: "INFO" })
+    expect(record.attributes).toContainEqual({ key: "stint.job.attempt", value: { intValue: attempt } })
+    expect(record.attributes).toContainEqual({ key: "stint.endpoint", value: { stringValue: "charge" } })
+    expect(await lineOf(`Attempt ${attempt} failed after`, attempt)).toMatchObject({ severityText: "WARN" })
+  }
 
   for (const look of [{}, { dark: true }, { phone: true }]) {
     const page = await browser.page(await browser.window(look))
@@ -39,16 +59,16 @@ export const compareAttempts = async (): Promise<void> => {
     expect(await link.getAttribute("href")).toBe(url)
 
     await page.getByRole("tab", { name: "Attempts" }).click()
-    const attempts = page.getByRole("list", { name: "Attempts, the newest first" }).getByRole("listitem")
-    expect(await attempts.getByRole("heading").allInnerTexts()).toEqual(["Attempt 3", "Attempt 2", "Attempt 1"])
+    const columns = page.getByRole("list", { name: "Attempts, the newest first" }).getByRole("listitem")
+    expect(await columns.getByRole("heading").allInnerTexts()).toEqual(["Attempt 3", "Attempt 2", "Attempt 1"])
     for (const index of [0, 1, 2]) {
-      const one = attempts.nth(index)
+      const one = columns.nth(index)
       await one.getByText("Failed", { exact: true }).waitFor()
       await one.getByText("TypeError: the card number 4242 has expired", { exact: true }).waitFor()
       await one.getByRole("log").getByText("wrote word 5 of 5").waitFor()
       expect(await one.getByRole("button", { name: /^Copy / }).count()).toBe(1)
     }
-    await attempts.first().scrollIntoViewIfNeeded()
+    await columns.first().scrollIntoViewIfNeeded()
     await browser.picture(page, `job-attempts${Object.keys(look).map((name) => `-${name}`).join("")}`)
     expect(await browser.violations(page)).toEqual([])
     expect(await browser.isTooWide(page)).toBe(false)

@@ -313,6 +313,7 @@ export const layer = (options: PlatformOptions) => {
   const queue = Layer.mergeAll(BatchQueue.layer, BulkJobs.layer, RunQueue.layer, Schedules.layer).pipe(
     Layer.provideMerge(JobQueue.layer),
     Layer.provideMerge(JobLogs.layer),
+    Layer.provideMerge(Tracing.layerLogs),
     Layer.provideMerge(Tracing.layerStores),
     Layer.provideMerge(Metrics.layerStores),
     Layer.provideMerge(layerUsage(options.settings)),

@@ -1,5 +1,5 @@
 /**
- * Traces and metrics over OTLP, when the environment configures them with OpenTelemetry's variables. Otherwise no module is loaded and the stores are
+ * Traces, metrics and log lines over OTLP, when the environment configures them with OpenTelemetry's variables. Otherwise no module is loaded and the stores are
  * not wrapped.
  */
 import { parseTraceparent } from "@stint/contract/TraceContext"
@@ -8,6 +8,7 @@ import type { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import { TraceLinks } from "@stint/server/TraceLinks"
 import type { BatchStore } from "@stint/store/BatchStore"
 import type { EndpointStore } from "@stint/store/EndpointStore"
+import type { JobLogStore } from "@stint/store/JobLogStore"
 import { JobStore, type JobTraceContext } from "@stint/store/JobStore"
 import type { RunStore } from "@stint/store/RunStore"
 import type { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
@@ -35,6 +36,15 @@ export const layerStores: Layer.Layer<Traced, CliFailure, Traced | WorkerRegistr
   if (settings === undefined) return Layer.effectContext(Effect.context<Traced>())
   const { layerStores } = yield* Effect.promise(() => import("@stint/traces"))
   return Layer.provide(layerStores(settings), FetchHttpClient.layer)
+}))
+
+/** The store of job logs, which also sends the lines to a collector if the environment configures that. */
+export const layerLogs: Layer.Layer<JobLogStore, CliFailure, JobLogStore | JobStore> = Layer.unwrap(Effect.gen(function*() {
+  const settings = yield* Effect.mapError(OtlpConfig.logSettings, failureOf)
+  if (settings === undefined) return Layer.effectContext(Effect.context<JobLogStore>())
+  const traces = yield* Effect.mapError(OtlpConfig.settings, failureOf)
+  const { layerLogs } = yield* Effect.promise(() => import("@stint/traces"))
+  return Layer.provide(layerLogs(settings, traces), FetchHttpClient.layer)
 }))
 
 /** The trace of a job, if it is recorded. Without traces of the platform, the worker continues the caller's trace. */
