@@ -23,6 +23,11 @@ const level = Flag.Literals("level", LOG_LEVELS.map((name) => name.toLowerCase()
   Flag.optional
 )
 
+const contains = Flag.String("contains").pipe(
+  Flag.withDescription("Only lines that contain this text, in upper or lower case"),
+  Flag.withDefault("")
+)
+
 const after = Flag.Int("after").pipe(
   Flag.withDescription("Only lines after the line with this number"),
   Flag.withDefault(0)
@@ -38,14 +43,19 @@ const json = Flag.Boolean("json").pipe(
 /** Prints the log lines stored so far, from the line after `after`. */
 const printPages = Effect.fnUntraced(function*(
   job: { readonly endpoint: string; readonly id: string },
-  { after, level, limit }: { readonly after: number; readonly level: LogLevel; readonly limit: number },
+  { after, contains, level, limit }: {
+    readonly after: number
+    readonly contains: string
+    readonly level: LogLevel
+    readonly limit: number
+  },
   print: (line: JobLogLine) => Effect.Effect<void>
 ) {
   let cursor = after
   let left = limit
   for (let more = true; more && left > 0;) {
     const page = yield* call((api) =>
-      api.logs.logs({ params: job, query: { after: cursor, level, limit: Math.min(left, LOG_PAGE_LIMIT) } })
+      api.logs.logs({ params: job, query: { after: cursor, level, contains, limit: Math.min(left, LOG_PAGE_LIMIT) } })
     )
     for (const line of page.lines) yield* print(line)
     left -= page.lines.length
@@ -56,21 +66,29 @@ const printPages = Effect.fnUntraced(function*(
 
 export const command = Command.make(
   "logs",
-  { endpoint, jobId, follow, level, after, limit, json },
-  Effect.fnUntraced(function*({ after, endpoint, follow, jobId, json, level, limit }) {
+  { endpoint, jobId, follow, level, contains, after, limit, json },
+  Effect.fnUntraced(function*({ after, contains, endpoint, follow, jobId, json, level, limit }) {
     const job = { endpoint, id: jobId }
     const minLevel = parseLogLevel(Option.getOrElse(level, () => "trace"))
     const print = (line: JobLogLine) => json ? Output.jsonLine(line) : Output.text(LogFormat.jobLine(line))
-    if (!follow) return yield* printPages(job, { after, level: minLevel, limit: Option.getOrElse(limit, () => Infinity) }, print)
+    if (!follow) {
+      return yield* printPages(job, { after, contains, level: minLevel, limit: Option.getOrElse(limit, () => Infinity) }, print)
+    }
+    const isWanted = ({ level, message }: JobLogLine) =>
+      isLevelEnabled(level, minLevel) && message.toLowerCase().includes(contains.toLowerCase())
     yield* JobEventReader.follow(job, ["log"], (event) => {
       if (event.event === "end") return Output.message(`The job ended as ${event.data.status}.`)
-      return event.event === "log" && isLevelEnabled(event.data.level, minLevel) ? print(event.data) : Effect.void
+      return event.event === "log" && isWanted(event.data) ? print(event.data) : Effect.void
     })
   })
 ).pipe(
   Command.withDescription("Show the log of a job"),
   Command.withExamples([
     { command: "stint logs hello 0f8fad5b-d9cb-469f-a165-70867728950e", description: "All lines of the job" },
+    {
+      command: "stint logs hello 0f8fad5b-d9cb-469f-a165-70867728950e --contains timeout",
+      description: "The lines about timeouts"
+    },
     {
       command: "stint logs hello 0f8fad5b-d9cb-469f-a165-70867728950e -f --level warn",
       description: "Warnings and errors, as they arrive"

@@ -39,10 +39,18 @@ const level = Schema.String.annotate({
   })
 )
 
+/** The maximum length of a searched text, in characters. */
+const MAX_CONTAINS = 500
+
 /** Filters and pagination of lines. All keys are optional. */
 const LogQuery = {
   after: integer("Only lines after this number: the `cursor` of the previous page.", 0, 999_999_999),
   level: Schema.optionalKey(level),
+  contains: Schema.optionalKey(
+    Schema.String.check(Schema.isMaxLength(MAX_CONTAINS)).annotate({
+      description: `Only lines whose message contains this text, in upper or lower case. At most ${MAX_CONTAINS} characters.`
+    })
+  ),
   limit: integer(`The maximum number of lines: 1 to ${LOG_PAGE_LIMIT}. Default: 200.`, 1, LOG_PAGE_LIMIT)
 }
 

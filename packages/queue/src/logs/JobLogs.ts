@@ -55,6 +55,8 @@ export interface ReadOptions {
   readonly after?: number | undefined
   /** The lowest level to include. Default: all. */
   readonly level?: LogLevel | undefined
+  /** Returns only lines whose message contains this text, in upper or lower case. Default: all. */
+  readonly contains?: string | undefined
   /** Default: 200. */
   readonly limit?: number | undefined
 }
@@ -62,7 +64,7 @@ export interface ReadOptions {
 /** A page of a job's lines. Each gap in the numbers becomes a line that counts the dropped lines. */
 export interface ReadPage {
   readonly lines: ReadonlyArray<LogLine>
-  /** Number of the last line that was read, including lines below `level`. */
+  /** Number of the last line that was read, including lines that do not match. */
   readonly cursor: number
   readonly more: boolean
 }
@@ -235,17 +237,19 @@ const make = Effect.gen(function*() {
   const read = Effect.fnUntraced(function*(
     endpoint: EndpointId,
     job: JobId,
-    { after = 0, level = "TRACE", limit = READ_LIMIT }: ReadOptions = {}
+    { after = 0, contains = "", level = "TRACE", limit = READ_LIMIT }: ReadOptions = {}
   ) {
+    const wanted = contains.toLowerCase()
     const lines: Array<LogLine> = []
     let cursor = after
-    // When few lines match the level, scans several pages, up to SCAN_LIMIT lines, so that pages are rarely empty.
+    // When few lines match, scans several pages, up to SCAN_LIMIT lines, so that pages are rarely empty.
     for (let scanned = 0; scanned < SCAN_LIMIT;) {
       const page = yield* store.read(endpoint, job, cursor, Math.min(SCAN_LIMIT, limit))
       const filled = fillGaps(page, cursor, { now: clock.currentTimeMillisUnsafe(), quotas })
       for (const line of filled) {
         cursor = line.number
-        if (isLevelEnabled(line.level, level)) lines.push(line)
+        const isFound = wanted === "" || line.message.toLowerCase().includes(wanted)
+        if (isFound && isLevelEnabled(line.level, level)) lines.push(line)
         if (lines.length === limit) return { lines, cursor, more: cursor < page.last }
       }
       scanned += Math.max(1, filled.length)

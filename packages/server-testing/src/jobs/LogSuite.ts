@@ -165,6 +165,9 @@ export const logs = (it: ServerIt): void => {
       expect([first.lines.length, first.cursor, first.more]).toEqual([3, 3, true])
       expect((yield* logsOf(endpoint, id, `?after=${first.cursor}`)).lines.map(({ message }) => message)).toEqual(["three"])
       expect((yield* logsOf(endpoint, id, "?level=error")).lines.map(({ message }) => message)).toEqual(["two"])
+      expect((yield* logsOf(endpoint, id, "?contains=TH")).lines.map(({ message }) => message).at(-1)).toBe("three")
+      const nothing = yield* logsOf(endpoint, id, "?contains=four")
+      expect(nothing).toEqual({ lines: [], cursor: 4, more: false })
       expect(yield* logsOf(endpoint, id, "?after=4")).toEqual({ lines: [], cursor: 4, more: false })
       expect((yield* logsOf(endpoint, (yield* endpoint.run({})).id)).lines).toEqual([])
     }))
@@ -179,7 +182,10 @@ export const logs = (it: ServerIt): void => {
       yield* Effect.flatMap(other.call(other.path(`logs/${id}`)), expectProblem(404))
       yield* Effect.flatMap(endpoint.call(endpoint.path(`logs/${id}`), { authorization: null }), expectProblem(401))
       for (
-        const [key, value] of [["after", "-1"], ["after", "x"], ["level", "loud"], ["limit", "0"], ["limit", "1001"]] as const
+        const [key, value] of [["after", "-1"], ["after", "x"], ["level", "loud"], ["limit", "0"], ["limit", "1001"], [
+          "contains",
+          "x".repeat(501)
+        ]] as const
       ) {
         const problem = yield* Effect.flatMap(endpoint.call(endpoint.path(`logs/${id}?${key}=${value}`)), expectProblem(400))
         expect(problem.errors?.[0]?.path).toEqual([key])
