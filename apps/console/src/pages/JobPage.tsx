@@ -4,7 +4,7 @@
 import type { Explanation } from "@stint/contract/Explanation"
 import type { ExplainedJob } from "@stint/contract/JobsApi"
 import { queryOptions, useQuery, useQueryClient } from "@tanstack/react-query"
-import { Link, useParams } from "@tanstack/react-router"
+import { Link, useParams, useSearch } from "@tanstack/react-router"
 import { useCallback, useState } from "react"
 import * as Api from "../api/Api.ts"
 import { jobsClient } from "../api/JobsClient.ts"
@@ -12,6 +12,7 @@ import { permits } from "../api/Permissions.ts"
 import { definitions } from "../api/Runs.ts"
 import { useSession } from "../api/useSession.ts"
 import { statusSnippet } from "../endpoints/Snippets.ts"
+import { textAt } from "../format/AddressQuery.ts"
 import { counted, duration } from "../format/Format.ts"
 import { type AttemptedJob, attemptsOf } from "../jobs/Attempts.ts"
 import { AttemptsView } from "../jobs/AttemptsView.tsx"
@@ -328,6 +329,8 @@ const attemptedOf = ({ error, explain, status, workerId }: ExplainedJob): Attemp
 }
 
 const JobView = ({ endpoint, id }: { readonly endpoint: string; readonly id: string }) => {
+  // A link may open a tab.
+  const tab = textAt(useSearch({ strict: false }), "tab")
   const session = useSession()
   const client = useQueryClient()
   const now = useNow()
@@ -399,7 +402,7 @@ const JobView = ({ endpoint, id }: { readonly endpoint: string; readonly id: str
             {feedError === undefined ? null : <Problem error={feedError} onRetry={() => setAgain(again + 1)} />}
             <Tabs
               label="Job"
-              initial={job.error === undefined ? "Output" : "Logs"}
+              initial={tab === "" ? (job.error === undefined ? "Output" : "Logs") : tab}
               tabs={[
                 { name: "Output", content: <Output job={job} feed={feed} /> },
                 { name: "Input", content: <Input endpoint={endpoint} id={id} /> },
