@@ -70,7 +70,7 @@ const AttemptColumn = ({ attempt }: { readonly attempt: Attempt }) => {
 /** The attempts. `total`: how many there were, with those that are not shown. */
 export const AttemptsView = ({ attempts, total }: { readonly attempts: ReadonlyArray<Attempt>; readonly total: number }) => (
   <>
-    <ol className="attempts" reversed aria-label="Attempts, the newest first" tabIndex={0}>
+    <ol className="attempt-columns" reversed aria-label="Attempts, the newest first" tabIndex={0}>
       {attempts.toReversed().map((attempt) => <AttemptColumn key={attempt.number} attempt={attempt} />)}
     </ol>
     {total > attempts.length ? <p className="muted">The newest {MAX_SHOWN} of {total} attempts.</p> : null}
