@@ -8,11 +8,13 @@
  *     returns a job at once, with 256 B         <---   off:  no OpenTelemetry variable
  *       and a recorded traceparent              <---   on:   OTEL_EXPORTER_OTLP_ENDPOINT, protobuf, otherwise defaults
  *     counts results: the figure
- *   and a collector, which counts spans         <---   four spans per job: job, wait, handler, deliver
+ *   and a collector, which counts spans         <---   three spans per job: process, handler, deliver
  * ```
  *
  * All processes share the cores of one machine. The first results of a process are not counted, because they measure Node's compilation. Lost
  * spans are printed: a worker that drops spans because it cannot export them fast enough would make tracing look cheap.
+ *
+ * `--profile FOLDER` writes a CPU profile of each worker.
  */
 import { bundle } from "@stint/pool-process/HandlerBundle"
 import * as Effect from "effect/Effect"
@@ -28,9 +30,9 @@ import { listen, makeStub } from "./StubPlatform.ts"
 
 const WARM_UP = 20_000
 const COUNTED = 20_000
-const { values } = parseArgs({ options: { rounds: { type: "string", default: "5" } } })
+const { values } = parseArgs({ options: { profile: { type: "string" }, rounds: { type: "string", default: "5" } } })
 const ROUNDS = Number(values.rounds)
-const SPANS_A_JOB = 4
+const SPANS_A_JOB = 3
 
 const TRACE = "0af7651916cd43dd8448eb211c80319c"
 const traceparent = `00-${TRACE}-b7ad6b7169203331-01`
@@ -64,7 +66,8 @@ const throughput = (concurrency: number, wait: number, variables: Record<string,
   let results = 0
   spans = 0
   const base = `${platform.url}/v2/bench`
-  const child = spawn(process.execPath, [worker], {
+  const profiled = values.profile === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${values.profile}`]
+  const child = spawn(process.execPath, [...profiled, worker], {
     env: {
       PATH: process.env["PATH"],
       CONCURRENCY: String(concurrency),

@@ -33,6 +33,19 @@ it("breaks the wait for a cold start down into parts that add up, and shows them
   const { stdout } = await stint(platform, ["status", "one", id])
   expect(stdout).toContain(`waited   ${wait?.millis} ms: ${wait?.words}\n`)
   expect(stdout).not.toContain("why ")
+
+  // The metrics measure the same start, and how many writes shared a transaction.
+  const response = await fetch(`${platform.url}/metrics`, { headers: { authorization: `Bearer ${platform.key}` } })
+  const page = await response.text()
+  const value = (series: string) => Number(page.split("\n").find((line) => line.startsWith(`${series} `))?.split(" ")[1])
+  const start = (part: string, of: string) => value(`stint_cold_start_seconds_${of}{endpoint="one",part="${part}"}`)
+  for (const part of ["create", "start", "prepare", "total"]) expect(start(part, "count"), part).toBe(1)
+  expect(start("start", "sum")).toBeGreaterThan(0)
+  const sum = start("create", "sum") + start("start", "sum") + start("prepare", "sum")
+  expect(start("total", "sum")).toBeCloseTo(sum, 6)
+  expect(page).not.toContain(`part="pull"`)
+  expect(value("stint_store_commit_writes_count")).toBeGreaterThan(0)
+  expect(value("stint_store_commit_writes_sum")).toBeGreaterThanOrEqual(value("stint_store_commit_writes_count"))
 }, 60_000)
 
 it("counts the setup of a worker as a part of its own, and tells waiting jobs why a setup failed", async () => {

@@ -6,10 +6,12 @@
 import { join } from "node:path"
 import { gzipSync } from "node:zlib"
 import { beforeAll, beforeEach, describe, expect, it } from "vitest"
+import { compareAttempts } from "./ConsoleAttempts.ts"
 import { buildConsole, ConsoleBrowser, program } from "./ConsoleBrowser.ts"
 import { showOutputs } from "./ConsoleOutputs.ts"
 import { followRun, populateRuns } from "./ConsolePipelines.ts"
 import { runFromForm } from "./ConsolePlayground.ts"
+import { choosePreferences, watchLive } from "./ConsolePreferences.ts"
 import { manageSchedules, populateSchedules } from "./ConsoleSchedules.ts"
 import { changeSettings, decideCanaries } from "./ConsoleSettings.ts"
 import { strangerTasks } from "./ConsoleTasks.ts"
@@ -395,6 +397,12 @@ describe("the web console in a browser", () => {
   it("shows usage and budgets, also by keyboard, downloads them, and tells a failure from an empty period", readUsage, 300_000)
 
   it("finds workers of all endpoints by state, and opens their jobs", watchWorkers, 300_000)
+
+  it("remembers the colours and the time zone, lists its keys, and shows the keys of an endpoint", choosePreferences, 300_000)
+
+  it("shows alerts with what to do, and new jobs at once without polling", watchLive, 300_000)
+
+  it("shows the attempts of a job side by side, and links to its trace", compareAttempts, 300_000)
 
   it("needs few clicks for the tasks of somebody who knows only the console", strangerTasks, 300_000)
 

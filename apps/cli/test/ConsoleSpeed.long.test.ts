@@ -1,7 +1,7 @@
 /**
  * Measures the console in Chromium with many stored jobs, while more arrive (docs/operations/console.md#speed).
  *
- * `STINT_CONSOLE_JOBS` sets the number of stored jobs, and prints figures for the page above at 100,000. The default keeps the test short.
+ * `STINT_CONSOLE_JOBS` sets the number of stored jobs, whose default is that of the page above.
  */
 import { Endpoint } from "@stint/contract/Endpoint"
 import { JobId } from "@stint/contract/Ids"
@@ -20,7 +20,7 @@ import { beforeEach, describe, expect, it } from "vitest"
 import { ConsoleBrowser, program } from "./ConsoleBrowser.ts"
 import { FIXTURES, PlatformProcess, until } from "./PlatformProcess.ts"
 
-const STORED = Number(process.env["STINT_CONSOLE_JOBS"] ?? 20_000)
+const STORED = Number(process.env["STINT_CONSOLE_JOBS"] ?? 100_000)
 
 /** Arriving jobs per second, and how often they are submitted. */
 const RATE = 200

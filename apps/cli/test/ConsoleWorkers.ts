@@ -36,8 +36,9 @@ export const watchWorkers = async (): Promise<void> => {
   await page.getByRole("combobox", { name: "Endpoint" }).selectOption("charge")
   await page.getByText("No worker is in this state.").waitFor()
   await page.getByRole("button", { name: /^All/ }).click()
-  await row("charge").getByTitle(finished).click()
+  await row("charge").getByRole("link", { name: `Log of ${finished.slice(0, 8)}` }).click()
   await page.getByText("Completed after 1 attempt").waitFor()
+  await page.getByRole("log", { name: "Log" }).getByText("the text is at its end").waitFor()
 
   // A worker is drained: it finishes its job, and its replacement is not.
   await page.goto(`${platform.url}/console/workers?endpoint=charge`)
@@ -79,7 +80,7 @@ export const watchWorkers = async (): Promise<void> => {
     await page.goto(`${platform.url}/console/workers`)
     await row("stories").first().waitFor()
   }
-  const link = page.getByRole("link", { name: new RegExp(running.slice(0, 8)) })
+  const link = page.getByRole("link", { name: new RegExp(`^${running.slice(0, 8)}`) })
   const buttons = page.getByRole("button", { name: /^(?:Drain|Stop) / })
   await loginWith("jobs:read", ["stories"])
   expect(await buttons.count(), "a viewer sees no buttons").toBe(0)

@@ -25,6 +25,22 @@ const spansIn = (value: unknown): ReadonlyArray<Span> => {
   return Object.values(value).flatMap(spansIn)
 }
 
+/** A received log record. */
+export interface LogRecord {
+  readonly traceId?: string
+  readonly spanId?: string
+  readonly severityText: string
+  readonly body: { readonly stringValue: string }
+  readonly attributes: ReadonlyArray<unknown>
+}
+
+/** All log records in an export, at any depth. */
+const recordsIn = (value: unknown): ReadonlyArray<LogRecord> => {
+  if (typeof value !== "object" || value === null) return []
+  if ("severityText" in value) return [value as LogRecord]
+  return Object.values(value).flatMap(recordsIn)
+}
+
 /** The value of an attribute. */
 export const attribute = (span: Span, key: string): unknown => {
   const found = span.attributes.find((one) => one.key === key)
@@ -56,6 +72,11 @@ export class OtlpCollector {
   receive(path: string, body: unknown): void {
     if (path === "/v1/traces") this.spans.push(...spansIn(body))
     else this.others.push({ path, body })
+  }
+
+  /** The received log records. */
+  get records(): ReadonlyArray<LogRecord> {
+    return this.others.filter(({ path }) => path === "/v1/logs").flatMap(({ body }) => recordsIn(body))
   }
 
   /** The spans with this name in a trace, by start. */

@@ -29,6 +29,7 @@ describe("the parts of a job's time", () => {
           parts: [{ phase: "queue", millis: 100 }, { phase: "start", millis: 600 }, { phase: "take", millis: 100 }]
         }
       }),
+      [],
       [{
         event: "completed",
         attempts: [{ at: 2_010, durationMs: 50, status: 500, error: "no" }, {
@@ -57,13 +58,33 @@ describe("the parts of a job's time", () => {
       { createdAt: 0, queuedAt: 400, startedAt: 500, attempts: { made: 3, most: 3 }, release: 7 },
       { status: "IN_PROGRESS" }
     )
-    expect(partsOf(running, [], 900).map(({ end, isOpen, name, start }) => [name, start, end, isOpen])).toEqual([
+    expect(partsOf(running, [], [], 900).map(({ end, isOpen, name, start }) => [name, start, end, isOpen])).toEqual([
       ["2 earlier attempts", 0, 400, false],
       ["wait", 400, 500, false],
       ["attempt 3 on ann, release 7", 500, 900, true]
     ])
     const run = job({ createdAt: 0, queuedAt: 400, startedAt: 500, finishedAt: 600, attempts: { made: 3, most: null } })
-    expect(partsOf(run, [], 900).map(({ name }) => name)).toEqual(["2 earlier activations", "wait", "activation 3 on ann"])
+    expect(partsOf(run, [], [], 900).map(({ name }) => name)).toEqual(["2 earlier activations", "wait", "activation 3 on ann"])
+  })
+
+  it("include each earlier attempt with its outcome if the job's log reports all of them", () => {
+    const running = job(
+      { createdAt: 0, queuedAt: 400, startedAt: 500, attempts: { made: 3, most: 3 }, release: 7 },
+      { status: "IN_PROGRESS" }
+    )
+    const ends = [
+      { attempt: 1, time: 250, workerId: "eve", ended: { outcome: "lost", startedAt: 100 } },
+      { attempt: 2, time: 400, workerId: "bob", release: 6, ended: { outcome: "failed", startedAt: 260, error: "busy" } }
+    ] as const
+    expect(partsOf(running, ends, [], 900).map(({ end, name, start }) => [name, start, end])).toEqual([
+      ["wait", 0, 100],
+      ["attempt 1 on eve, lost its worker", 100, 250],
+      ["wait", 250, 260],
+      ["attempt 2 on bob, release 6, failed", 260, 400],
+      ["wait", 400, 500],
+      ["attempt 3 on ann, release 7", 500, 900]
+    ])
+    expect(partsOf(running, ends.slice(1), [], 900).map(({ name }) => name)[0]).toBe("2 earlier attempts")
   })
 
   it("include the steps of a run, with their attempts", () => {
@@ -75,7 +96,7 @@ describe("the parts of a job's time", () => {
       { attempt: 1, state: "failed" as const, startedAt: 20, endedAt: 30, error: "no" },
       { attempt: 2, state: "completed" as const, startedAt: 50, endedAt: 60 }
     ]
-    const parts = partsOf(run, [], 900, [
+    const parts = partsOf(run, [], [], 900, [
       { path: "charge", kind: "step", state: "completed", startedAt: 20, endedAt: 60, attempts },
       { path: "size", kind: "choice", state: "completed", endedAt: 60 },
       { path: "approve", kind: "waitFor", state: "open", startedAt: 70 }
@@ -89,6 +110,7 @@ describe("the parts of a job's time", () => {
     const ended = partsOf(
       job({ createdAt: 0, queuedAt: 0, startedAt: 10, finishedAt: 100, attempts: { made: 1, most: null } }),
       [],
+      [],
       900,
       [{ path: "approve", kind: "waitFor", state: "cancelled", startedAt: 70 }]
     )
@@ -99,7 +121,7 @@ describe("the parts of a job's time", () => {
     const cancelled = job({ createdAt: 0, queuedAt: 0, finishedAt: 70, attempts: { made: 0, most: 2 } }, {
       status: "CANCELLED"
     })
-    expect(partsOf(cancelled, [], 900)).toEqual([{ name: "wait", start: 0, end: 70, isOpen: false }])
+    expect(partsOf(cancelled, [], [], 900)).toEqual([{ name: "wait", start: 0, end: 70, isOpen: false }])
   })
 })
 

@@ -6,9 +6,12 @@ import { createRootRoute, createRoute, createRouter, lazyRouteComponent, RouterP
 import { StrictMode } from "react"
 import { createRoot } from "react-dom/client"
 import { ApiError } from "./api/Api.ts"
+import { applyPreferences } from "./live/Preferences.ts"
 import { pages } from "./pages/Registry.ts"
 import { Broken, NotFound, Shell } from "./pages/Shell.tsx"
 import "./style.css"
+
+applyPreferences()
 
 const SESSION = ["session"]
 

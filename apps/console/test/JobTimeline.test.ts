@@ -41,21 +41,37 @@ describe("the timeline of a job", () => {
     expect(brief(timelineOf(job, [], 400))).toEqual(["Wait ended 100-250"])
   })
 
-  it("draws earlier attempts from their log lines, and omits attempts without any", () => {
-    const lines = [{ attempt: 1, time: 150 }, { attempt: 1, time: 200 }, { attempt: 3, time: 900 }]
-    const job = { status: "FAILED", createdAt: 100, queuedAt: 600, startedAt: 700, finishedAt: 1_000, attempts: 3 }
-    expect(brief(timelineOf(job, lines, 5_000))).toEqual([
+  it("draws earlier attempts with their reported times, or from their log lines, and omits attempts without either", () => {
+    const earlier = [
+      { number: 1, state: "lost", startedAt: 150, endedAt: 200, isEstimate: false },
+      { number: 2, state: "unknown", startedAt: 220, endedAt: 240, isEstimate: true },
+      { number: 3, state: "unknown", startedAt: undefined, endedAt: undefined, isEstimate: true },
+      { number: 4, state: "returned", startedAt: 300, endedAt: 310, isEstimate: false },
+      { number: 5, state: "failed", startedAt: 700, endedAt: 1_000, isEstimate: false }
+    ] as const
+    const job = { status: "FAILED", createdAt: 100, queuedAt: 600, startedAt: 700, finishedAt: 1_000, attempts: 5 }
+    const bars = timelineOf(job, earlier, 5_000)
+    expect(brief(bars)).toEqual([
       "Wait wait 100-150",
       "Attempt 1 failed 150-200",
-      "Backoff and wait wait 200-700",
-      "Attempt 3 failed 700-1000"
+      "Backoff and wait wait 200-220",
+      "Attempt 2 failed 220-240",
+      "Backoff and wait wait 240-300",
+      "Attempt 4 ended 300-310",
+      "Backoff and wait wait 310-700",
+      "Attempt 5 failed 700-1000"
+    ])
+    expect(bars.map(({ note }) => note).filter((note) => note !== undefined)).toEqual([
+      "The worker was lost.",
+      "Drawn from its first to its last log line.",
+      "The worker returned the job."
     ])
   })
 
-  it("shows the last attempt of a job that waits again, from its start", () => {
-    const lines = [{ attempt: 1, time: 260 }]
-    const job = { status: "IN_QUEUE", createdAt: 100, queuedAt: 500, startedAt: 200, attempts: 1 }
-    expect(brief(timelineOf(job, lines, 400))).toEqual([
+  it("shows the last attempt of a job that waits again", () => {
+    const earlier = [{ number: 1, state: "failed", startedAt: 200, endedAt: 260, isEstimate: false }] as const
+    const job = { status: "IN_QUEUE", createdAt: 100, queuedAt: 500, attempts: 1 }
+    expect(brief(timelineOf(job, earlier, 400))).toEqual([
       "Wait wait 100-200",
       "Attempt 1 failed 200-260",
       "Backoff and wait wait 260-400+"

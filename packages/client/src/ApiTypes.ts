@@ -190,13 +190,21 @@ export interface JobLogLine {
   readonly message: string
   readonly attempt: number
   /**
-   * `log`: written with a logger. `stdout`, `stderr`: printed. `platform`: a placeholder for lines that the platform dropped.
+   * `log`: written with a logger. `stdout`, `stderr`: printed. `platform`: a placeholder for lines that the platform dropped, or the end of
+   * an attempt without a result.
    */
   readonly source: "log" | "stdout" | "stderr" | "platform"
   /** The path of the pipeline's step that logged it. */
   readonly step?: string
-  /** Absent for lines from the platform. */
+  /** Absent in place of dropped lines. */
   readonly workerId?: string
   /** The release that this worker runs, if the platform started it. */
   readonly release?: number
+  /** Only in a line with the source `platform`: the attempt that has ended. `startedAt`: milliseconds since 1970; `time` is the end. */
+  readonly ended?: {
+    readonly outcome: "failed" | "timed_out" | "lost" | "returned"
+    readonly startedAt: number
+    /** Why, without a traceback. */
+    readonly error?: string
+  }
 }

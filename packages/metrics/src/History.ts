@@ -12,6 +12,7 @@
 import type { Endpoint } from "@stint/contract/Endpoint"
 import type { EndpointId } from "@stint/contract/Ids"
 import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
+import { partsOf } from "@stint/queue/WorkerStarts"
 import { EndpointHistories } from "@stint/server/EndpointHistories"
 import * as AlignedSleep from "@stint/store/AlignedSleep"
 import { EndpointStore } from "@stint/store/EndpointStore"
@@ -82,19 +83,16 @@ const make = Effect.gen(function*() {
   const startsSince = (time: number) => {
     const sums = new Map<string, StartSums>()
     for (const { endpoint, start } of registry.starts()) {
-      const { calledAt, createdAt, pulledAt, readyAt, requestedAt, setupAt } = start
-      if (readyAt === null || readyAt <= time) continue
+      if (start.readyAt === null || start.readyAt <= time) continue
+      const parts = partsOf(start)
       const sum = sums.get(endpoint) ?? { starts: 0, pull: 0, create: 0, start: 0, setup: 0, prepare: 0 }
       sums.set(endpoint, sum)
-      const pulled = pulledAt ?? requestedAt
-      const created = createdAt ?? pulled
-      const called = Math.max(created, calledAt ?? created)
       sum.starts += 1
-      sum.pull += pulled - requestedAt
-      sum.create += created - pulled
-      sum.start += called - created
-      sum.setup += setupAt === undefined ? 0 : readyAt - setupAt
-      sum.prepare += (setupAt ?? readyAt) - called
+      sum.pull += parts.pull ?? 0
+      sum.create += parts.create
+      sum.start += parts.start
+      sum.setup += parts.setup ?? 0
+      sum.prepare += parts.prepare
     }
     return sums
   }

@@ -26,6 +26,9 @@ export const LIFETIME_SECONDS: ReadonlyArray<number> = [
 /** For store operations, in seconds. */
 export const STORE_SECONDS: ReadonlyArray<number> = [0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5]
 
+/** For the writes of a transaction: at most 256 share one. */
+export const COMMIT_WRITES: ReadonlyArray<number> = [1, 2, 4, 8, 16, 32, 64, 128, 256]
+
 /** The maximum number of endpoints with their own labels. */
 export const MAX_ENDPOINTS = 500
 

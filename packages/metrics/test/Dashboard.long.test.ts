@@ -2,7 +2,10 @@
  * A real Prometheus scrapes a platform, and runs every query of the dashboard in the documentation.
  */
 import { beforeEach, expect, layer } from "@effect/vitest"
+import { EndpointId } from "@stint/contract/Ids"
+import { StartObserver } from "@stint/queue/WorkerStarts"
 import * as ServerTest from "@stint/server-testing/ServerTest"
+import { CommitObserver } from "@stint/store/CommitObserver"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
@@ -31,7 +34,7 @@ const decodeAnswer = Schema.decodeUnknownSync(Schema.Struct({
 const platform = ServerTest.layer({
   stores: Metrics.layerStores.pipe(Layer.provideMerge(ServerTest.layerMemory)),
   routes: Metrics.layerPage
-}).pipe(Layer.provide(Metrics.layerRegistry))
+}).pipe(Layer.provideMerge(Metrics.layerObservers), Layer.provide(Metrics.layerRegistry))
 
 /** Replaces Grafana's variables. */
 const expand = (expr: string): string =>
@@ -98,6 +101,9 @@ layer(platform, { excludeTestServices: true })("the dashboard in the documentati
       const server = yield* ServerTest.ServerTest
       const endpoint = yield* server.endpoint({ retry: { maxAttempts: 2, onError: true } })
       const worker = yield* endpoint.worker()
+      // The store in memory commits nothing, and no pool starts the worker.
+      const committed = yield* CommitObserver
+      const started = yield* StartObserver
       const query = yield* startPrometheus(server.baseUrl)
       const { panels } = decodeDashboard(yield* Effect.promise(() => readFile(DASHBOARD, "utf8")))
       const queries = panels.flatMap(({ targets, title }) => targets.map(({ expr }) => ({ title, expr: expand(expr) })))
@@ -108,6 +114,11 @@ layer(platform, { excludeTestServices: true })("the dashboard in the documentati
       const deadline = Date.now() + 90_000
       // A rate needs two scrapes with values.
       while (open.length > 0) {
+        committed(3)
+        started({
+          endpoint: EndpointId.make(endpoint.id),
+          start: { requestedAt: 0, createdAt: 10, calledAt: 300, readyAt: 310 }
+        })
         yield* endpoint.run(1)
         yield* worker.deliver((yield* worker.next).id, { error: "broken" })
         yield* worker.finish((yield* worker.next).id, "done")

@@ -2,7 +2,10 @@
  * Prometheus' own tools check the page, and the alerts in the documentation.
  */
 import { beforeEach, describe, expect, layer } from "@effect/vitest"
+import { EndpointId } from "@stint/contract/Ids"
+import { StartObserver } from "@stint/queue/WorkerStarts"
 import * as ServerTest from "@stint/server-testing/ServerTest"
+import { CommitObserver } from "@stint/store/CommitObserver"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { spawnSync } from "node:child_process"
@@ -24,14 +27,24 @@ beforeEach(({ skip }) => skip(missing !== undefined, `promtool is not installed 
 const platform = ServerTest.layer({
   stores: Metrics.layerStores.pipe(Layer.provideMerge(ServerTest.layerMemory)),
   routes: Metrics.layerPage
-}).pipe(Layer.provide(Metrics.layerRegistry))
+}).pipe(Layer.provideMerge(Metrics.layerObservers), Layer.provide(Metrics.layerRegistry))
 
 layer(platform)("promtool", (it) => {
   it.effect("finds nothing wrong with the metrics of a platform that ran a job", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest.ServerTest
       expect(yield* server.works).toBe(true)
+      const committed = yield* CommitObserver
+      const started = yield* StartObserver
+      for (const writes of [1, 3, 300]) committed(writes)
+      const times = { requestedAt: 1_000, pulledAt: 3_000, createdAt: 3_100, calledAt: 3_500, setupAt: 3_600, readyAt: 9_600 }
+      started({ endpoint: EndpointId.make("cold"), start: times })
       const { text } = yield* server.call("/metrics")
+      for (const [part, seconds] of Object.entries({ pull: 2, create: 0.1, start: 0.4, setup: 6, prepare: 0.1, total: 8.6 })) {
+        expect(text).toContain(`stint_cold_start_seconds_sum{endpoint="cold",part="${part}"} ${seconds}\n`)
+      }
+      expect(text).toContain("stint_store_commit_writes_bucket{le=\"4\"} 2\n")
+      expect(text).toContain("stint_store_commit_writes_sum 304\n")
       expect(promtool(["check", "metrics"], text)).toEqual({ missing: undefined, status: 0, output: "" })
     }))
 })

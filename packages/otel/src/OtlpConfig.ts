@@ -28,6 +28,9 @@
  * | variable | default | meaning |
  * |---|---|---|
  * | `OTEL_METRIC_EXPORT_INTERVAL` | 60000 | milliseconds between exports |
+ *
+ * For the log lines of jobs, which only the platform exports, the same variables have `LOGS` in place of `TRACES` and `BLRP` in place of `BSP`. They are
+ * exported only with `OTEL_LOGS_EXPORTER=otlp` or `OTEL_EXPORTER_OTLP_LOGS_ENDPOINT`.
  */
 import * as Config from "effect/Config"
 import * as ConfigProvider from "effect/ConfigProvider"
@@ -68,15 +71,22 @@ export interface MetricSettings extends ExportSettings {
   readonly interval: number
 }
 
-/** The validated settings of traces. */
-export interface Settings extends ExportSettings {
-  readonly sampler: SamplerName
-  /** The share of traces that `traceidratio` records, 0 to 1. */
-  readonly ratio: number
+/** The validated settings of a signal that is sent in batches. */
+export interface BatchSettings extends ExportSettings {
   readonly scheduleDelay: number
   readonly maxQueueSize: number
   readonly maxBatchSize: number
 }
+
+/** The validated settings of traces. */
+export interface Settings extends BatchSettings {
+  readonly sampler: SamplerName
+  /** The share of traces that `traceidratio` records, 0 to 1. */
+  readonly ratio: number
+}
+
+/** The validated settings of logs. */
+export type LogSettings = BatchSettings
 
 const configError = (message: string) => Effect.fail(new Config.ConfigError(new ConfigProvider.SourceError({ message })))
 
@@ -88,7 +98,7 @@ const text = (name: string): Config.Config<string | undefined> =>
   })
 
 /** What is exported. */
-type Signal = "TRACES" | "METRICS"
+type Signal = "TRACES" | "METRICS" | "LOGS"
 
 /** The signal's own variable, or the general variable if it is unset. */
 const variableOf = Effect.fnUntraced(function*(signal: Signal, name: string) {
@@ -196,6 +206,15 @@ const exportOf = Effect.fnUntraced(function*(
   }
 })
 
+/** The size and the pace of batches. */
+const batchOf = Effect.fnUntraced(function*(processor: "BSP" | "BLRP") {
+  return {
+    scheduleDelay: yield* whole(yield* named(`OTEL_${processor}_SCHEDULE_DELAY`), 1_000),
+    maxQueueSize: yield* whole(yield* named(`OTEL_${processor}_MAX_QUEUE_SIZE`), 8_192),
+    maxBatchSize: yield* whole(yield* named(`OTEL_${processor}_MAX_EXPORT_BATCH_SIZE`), 512)
+  }
+})
+
 /** The settings from the variables, or undefined if they do not configure traces. Fails with a `ConfigError` if a variable is invalid. */
 export const settings: Effect.Effect<Settings | undefined, Config.ConfigError> = Effect.gen(function*() {
   const shared = yield* exportOf("TRACES", " For another exporter, register your own SDK.")
@@ -209,11 +228,20 @@ export const settings: Effect.Effect<Settings | undefined, Config.ConfigError> =
     ...shared,
     sampler: yield* oneOf(yield* named("OTEL_TRACES_SAMPLER"), SAMPLERS, "parentbased_always_on"),
     ratio: part,
-    scheduleDelay: yield* whole(yield* named("OTEL_BSP_SCHEDULE_DELAY"), 1_000),
-    maxQueueSize: yield* whole(yield* named("OTEL_BSP_MAX_QUEUE_SIZE"), 8_192),
-    maxBatchSize: yield* whole(yield* named("OTEL_BSP_MAX_EXPORT_BATCH_SIZE"), 512)
+    ...(yield* batchOf("BSP"))
   }
   return read
+})
+
+/**
+ * The settings for log lines of jobs, or undefined if the variables do not configure them: the address of the collector alone does not, because the
+ * lines may contain secrets. Fails with a `ConfigError` if a variable is invalid.
+ */
+export const logSettings: Effect.Effect<LogSettings | undefined, Config.ConfigError> = Effect.gen(function*() {
+  const isAsked = (yield* text("OTEL_LOGS_EXPORTER")) ?? (yield* text("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT"))
+  if (isAsked === undefined) return undefined
+  const shared = yield* exportOf("LOGS", "")
+  return shared === undefined ? undefined : { ...shared, ...(yield* batchOf("BLRP")) }
 })
 
 /** The settings for metrics, or undefined if the variables do not configure them. Fails with a `ConfigError` if a variable is invalid. */

@@ -1,28 +1,14 @@
 /**
- * Exports spans that are made after the fact, with their own ids and times, over OTLP/HTTP. It uses Effect's encoder and no OpenTelemetry
- * package. For the spans of running code, see `OtelSdk`.
- *
- * ```
- *   add(span) --> queue (in memory, bounded) --every scheduleDelay, or when a batch is full--> encode --> POST --> the collector
- *                   \--> full: the span is lost       \--> no success within the timeout, retries included: the batch is lost
- * ```
- *
- * `add` never waits. Lost spans are counted, and logged once for each outage. Only the shutdown waits for the last spans, for at most
- * {@link FLUSH_TIMEOUT}.
+ * Exports spans that are made after the fact, with their own ids and times, over OTLP/HTTP (BatchExport.ts). It uses Effect's encoder and no
+ * OpenTelemetry package. For the spans of running code, see `OtelSdk`.
  */
 import * as Effect from "effect/Effect"
-import { HttpClient, HttpClientRequest } from "effect/http"
-import * as Latch from "effect/Latch"
+import type { HttpClient } from "effect/http"
 import { OtlpResource, OtlpSerialization, type OtlpTracer } from "effect/observability"
-import * as Redacted from "effect/Redacted"
-import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
-import * as Semaphore from "effect/Semaphore"
+import * as BatchExport from "./BatchExport.ts"
 import type { Identity } from "./OtelSdk.ts"
 import type * as OtlpConfig from "./OtlpConfig.ts"
-
-/** The longest wait for the last spans at shutdown, in milliseconds. */
-const FLUSH_TIMEOUT = 3_000
 
 /** The numbers that OTLP assigns to the kinds. */
 const KINDS = { internal: 1, server: 2, client: 3, producer: 4, consumer: 5 } as const
@@ -61,19 +47,7 @@ export interface SpanExport {
   readonly lose: (spans: number) => void
 }
 
-/** Notifications about the number of spans. */
-export interface Counts {
-  readonly sent: (spans: number) => void
-  readonly lost: (spans: number) => void
-}
-
 type OtlpSpan = OtlpTracer.ScopeSpan["spans"][number] & { readonly traceState?: string }
-
-/** Nanoseconds since 1970. A number cannot hold them exactly. */
-const nanosOf = (millis: number): string => {
-  const whole = Math.floor(millis)
-  return `${whole}${String(Math.min(999_999, Math.round((millis - whole) * 1e6))).padStart(6, "0")}`
-}
 
 const encode = (span: FinishedSpan): OtlpSpan => {
   const attributes = Object.entries(span.attributes).filter(([, value]) => value !== undefined)
@@ -85,8 +59,8 @@ const encode = (span: FinishedSpan): OtlpSpan => {
     ...(span.traceState === undefined ? {} : { traceState: span.traceState }),
     name: span.name,
     kind: KINDS[span.kind],
-    startTimeUnixNano: nanosOf(span.start),
-    endTimeUnixNano: nanosOf(Math.max(span.start, span.end)),
+    startTimeUnixNano: BatchExport.nanosOf(span.start),
+    endTimeUnixNano: BatchExport.nanosOf(Math.max(span.start, span.end)),
     attributes: OtlpResource.entriesToAttributes(attributes),
     droppedAttributesCount: 0,
     events: [],
@@ -97,20 +71,15 @@ const encode = (span: FinishedSpan): OtlpSpan => {
   }
 }
 
-/** Retries an export until the configured timeout. */
-const RETRIES = Schedule.exponential("500 millis")
-
 /** Exports spans as the settings specify, until the scope closes. */
 export const make = Effect.fnUntraced(function*(options: {
   readonly settings: OtlpConfig.Settings
   readonly identity: Identity
   /** The instrumentation scope of the spans. */
   readonly scope: { readonly name: string; readonly version?: string }
-  readonly counts: Counts
+  readonly counts: BatchExport.Counts
 }): Effect.fn.Return<SpanExport, never, HttpClient.HttpClient | Scope.Scope> {
   const { counts, identity, scope, settings } = options
-  const context = yield* Effect.context()
-  const log = (line: Effect.Effect<void>) => void Effect.runForkWith(context)(line)
   const { traces } = yield* Effect.provide(
     OtlpSerialization.OtlpSerialization,
     settings.protocol === "http/json" ? OtlpSerialization.layerJson : OtlpSerialization.layerProtobuf
@@ -119,83 +88,11 @@ export const make = Effect.fnUntraced(function*(options: {
     serviceName: settings.serviceName ?? identity.serviceName,
     attributes: { ...identity.attributes, ...settings.resource }
   })
-  const client = (yield* HttpClient.HttpClient).pipe(
-    HttpClient.tap((response) => Effect.ignore(response.arrayBuffer)),
-    HttpClient.filterStatusOk,
-    HttpClient.retryTransient({ schedule: RETRIES })
-  )
-  const request = HttpClientRequest.post(settings.url, { headers: Redacted.value(settings.headers) })
-
-  const queue: Array<FinishedSpan> = []
-  /** The number of spans that were lost in the current outage. */
-  let lostInOutage = 0
-  const batchIsFull = yield* Latch.make(false)
-
-  const lose = (spans: number, reason: string) => {
-    counts.lost(spans)
-    if (lostInOutage === 0) {
-      log(Effect.logWarning(
-        `Traces cannot be sent to ${settings.url}: ${reason}. Jobs continue; spans are lost until the collector responds. ` +
-          "Check OTEL_EXPORTER_OTLP_ENDPOINT, or unset it."
-      ))
-    }
-    lostInOutage += spans
-  }
-
-  const recovered = () => {
-    const lost = lostInOutage
-    if (lost === 0) return
-    lostInOutage = 0
-    log(Effect.logInfo(`Traces are sent again; ${lost} ${lost === 1 ? "span was" : "spans were"} lost.`))
-  }
-
-  const send = (spans: ReadonlyArray<FinishedSpan>) => {
-    const body = HttpClientRequest.setBody(
-      request,
-      traces({ resourceSpans: [{ resource, scopeSpans: [{ scope, spans: spans.map(encode) }] }] })
-    )
-    const compressed = settings.compression === "gzip" ? HttpClientRequest.compressBody(body, "gzip") : Effect.succeed(body)
-    return Effect.flatMap(compressed, client.execute).pipe(
-      Effect.timeout(settings.timeout),
-      Effect.matchEager({
-        onSuccess: () => {
-          counts.sent(spans.length)
-          recovered()
-        },
-        onFailure: (error) => lose(spans.length, error.message)
-      }),
-      Effect.withTracerEnabled(false)
-    )
-  }
-
-  const oneAtATime = Semaphore.makeUnsafe(1)
-
-  /** Sends the queued spans, in batches. */
-  const drain = oneAtATime.withPermits(1)(Effect.whileLoop({
-    while: () => queue.length > 0,
-    body: () => send(queue.splice(0, settings.maxBatchSize)),
-    step: () => {}
-  }))
-
-  yield* Effect.raceFirst(Effect.sleep(settings.scheduleDelay), batchIsFull.await).pipe(
-    Effect.andThen(batchIsFull.close),
-    Effect.andThen(drain),
-    Effect.forever,
-    Effect.forkScoped
-  )
-  yield* Effect.addFinalizer(() =>
-    Effect.timeoutOrElse(drain, {
-      duration: FLUSH_TIMEOUT,
-      orElse: () => Effect.logWarning(`The last spans were not sent within ${FLUSH_TIMEOUT} ms and are lost.`)
-    })
-  )
-
-  return {
-    add: (span) => {
-      if (queue.length >= settings.maxQueueSize) return lose(1, "the span queue is full (OTEL_BSP_MAX_QUEUE_SIZE)")
-      queue.push(span)
-      if (queue.length >= settings.maxBatchSize) batchIsFull.openUnsafe()
-    },
-    lose: (spans) => lose(spans, "they could not be read from the store")
-  }
+  const { add, lose } = yield* BatchExport.make<FinishedSpan>({
+    settings,
+    counts,
+    words: { signal: "Traces", item: "span", queueSetting: "OTEL_BSP_MAX_QUEUE_SIZE" },
+    encode: (spans) => traces({ resourceSpans: [{ resource, scopeSpans: [{ scope, spans: spans.map(encode) }] }] })
+  })
+  return { add, lose: (spans) => lose(spans, "they could not be read from the store") }
 })

@@ -42,6 +42,22 @@ describe("OpenTelemetry's variables", () => {
       })
     }))
 
+  it.effect("configure log lines only when they are asked for, because lines may contain secrets", () =>
+    Effect.gen(function*() {
+      const readLogs = (env: Record<string, string>) =>
+        OtlpConfig.logSettings.pipe(Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromEnv({ env })))
+      expect(yield* readLogs(on)).toBeUndefined()
+      expect(yield* readLogs({ ...on, OTEL_LOGS_EXPORTER: "none" })).toBeUndefined()
+      expect(yield* readLogs({ ...on, OTEL_LOGS_EXPORTER: "otlp", OTEL_SDK_DISABLED: "true" })).toBeUndefined()
+      expect(yield* readLogs({ ...on, OTEL_LOGS_EXPORTER: "otlp", OTEL_BLRP_MAX_QUEUE_SIZE: "7" })).toMatchObject({
+        url: "http://collector:4318/v1/logs",
+        maxQueueSize: 7,
+        maxBatchSize: 512,
+        scheduleDelay: 1_000
+      })
+      expect(yield* readLogs({ OTEL_EXPORTER_OTLP_LOGS_ENDPOINT: "http://l:1/x" })).toMatchObject({ url: "http://l:1/x" })
+    }))
+
   it.effect("have the documented defaults", () =>
     Effect.gen(function*() {
       const settings = yield* read(on)

@@ -109,8 +109,16 @@ class TransactionFailed extends Error {
 const causeOf = (failure: unknown): unknown => failure instanceof TransactionFailed ? failure.cause : failure
 const isLost = (failure: unknown): boolean => failure instanceof TransactionFailed && failure.isLost
 
-/** Starts an idle group commit. `connect` returns its connection, and opens it again after it was lost. */
-export const make = (connect: () => Promise<Connection>, tallies: TallyRows, known: Known): JobGroupCommit => {
+/**
+ * Starts an idle group commit. `connect` returns its connection, and opens it again after it was lost. `committed`: receives the number of commands
+ * of each transaction.
+ */
+export const make = (
+  connect: () => Promise<Connection>,
+  tallies: TallyRows,
+  known: Known,
+  committed: (commands: number) => void = () => {}
+): JobGroupCommit => {
   let pending: Array<Command> = []
   let running = false
   const waiting: Array<() => void> = []
@@ -134,6 +142,7 @@ export const make = (connect: () => Promise<Connection>, tallies: TallyRows, kno
         if ((done instanceof Promise ? await done : done) === "Again") again.push(one)
       }
       await commit(transaction.work, connection.execute, known.cursors)
+      if (again.length < commands.length) committed(commands.length - again.length)
       return again
     } catch (cause) {
       mustReload = true

@@ -11,6 +11,7 @@
  * The next operation reopens a lost connection. While the database is unavailable, operations fail with `StoreUnavailable`, at
  * once or after `deadlineMs`, and the log says when the outage begins and ends.
  */
+import { CommitObserver } from "@stint/store/CommitObserver"
 import type { ClaimResult } from "@stint/store/JobStore"
 import * as OutageLog from "@stint/store/OutageLog"
 import { StoreError, StoreFull, StoreUnavailable } from "@stint/store/StoreError"
@@ -231,7 +232,7 @@ export const layer = (options: Options): Layer.Layer<PostgresDatabase, PostgresO
       const unreadable = UnreadableRows.make()
       const deadRows = DeadRows.make()
       const known = { unreadable, deadRows, cursors: ClaimCursors.make(deadRows) }
-      const groupCommit = JobGroupCommit.make(commitSlot.get, TallyRows.make(node), known)
+      const groupCommit = JobGroupCommit.make(commitSlot.get, TallyRows.make(node), known, yield* CommitObserver)
       yield* Effect.addFinalizer(() => Effect.promise(groupCommit.idle))
       const writer = makeWriter(writerSlot)
 

@@ -83,7 +83,8 @@ const command = <A>(run: () => A, settle: (settled: CommandResult<A>) => void): 
   }
 }
 
-export const make = (transactions: Transactions): GroupCommit => {
+/** Starts without pending commands. `committed`: receives the number of commands of each transaction. */
+export const make = (transactions: Transactions, committed: (commands: number) => void = () => {}): GroupCommit => {
   const participants: Array<Participant> = []
   let pending: Array<Command> = []
   let scheduled = false
@@ -114,6 +115,7 @@ export const make = (transactions: Transactions): GroupCommit => {
       return { taken: alone.length, settleAll: () => alone.forEach(({ settleAll }) => settleAll()) }
     }
     commits += 1
+    committed(taken)
     for (const participant of participants) participant.committed()
     const doubt = transactions.confirm?.()
     return {

@@ -12,6 +12,7 @@
  * The file is locked while it is open. Only one process can therefore use it, and its caches (counts, running jobs, endpoints, keys) stay
  * valid. To inspect the file with other tools, stop the platform or copy the file together with its `-wal`.
  */
+import { CommitObserver } from "@stint/store/CommitObserver"
 import type { StoreError } from "@stint/store/StoreError"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -290,7 +291,7 @@ export const layer = (options: Options): Layer.Layer<SqliteDatabase, SqliteOpenE
         rollback: () => {
           if (db.isOpen && db.isTransaction) db.exec("ROLLBACK")
         }
-      })
+      }, yield* CommitObserver)
       yield* Effect.addFinalizer(() =>
         Effect.sync(() => {
           group.flush()

@@ -47,7 +47,8 @@ const causeOf = (settled: GroupCommit.CommandResult<number>) =>
 describe("GroupCommit", () => {
   it("commits concurrent commands in one transaction, in order", async () => {
     const { add, calls, committed, transactions } = numbers()
-    const group = GroupCommit.make(transactions)
+    const sizes: Array<number> = []
+    const group = GroupCommit.make(transactions, (commands) => sizes.push(commands))
     const settled = await all(group, [1, 2, 3, 4].map(add))
     assert.deepStrictEqual(settled, [1, 2, 3, 4].map((value) => ({ ok: true, value })))
     assert.deepStrictEqual(calls, ["begin", "commit"])
@@ -55,6 +56,7 @@ describe("GroupCommit", () => {
     assert.strictEqual(group.commits(), 1)
     await all(group, [add(5)])
     assert.strictEqual(group.commits(), 2)
+    assert.deepStrictEqual(sizes, [4, 1])
   })
 
   it("settles no command before the commit", () => {

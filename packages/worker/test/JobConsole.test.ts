@@ -3,6 +3,7 @@ import { CurrentJob } from "@stint/worker/CurrentJob"
 import { CurrentStep } from "@stint/worker/CurrentStep"
 import * as RunningJob from "@stint/worker/RunningJob"
 import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
 import { vi } from "vitest"
 import * as JobConsole from "../src/runtime/JobConsole.ts"
 
@@ -70,6 +71,24 @@ describe("console in a handler", () => {
       ["a", "of a"],
       ["b", "of b"]
     ])
+  })
+
+  it("finds the job of the Effect that runs, with concurrent jobs and in forked fibers", async () => {
+    const { own, plain } = installed()
+    const job = (id: string) =>
+      Effect.gen(function*() {
+        own.log("begin")
+        yield* Effect.yieldNow
+        yield* Effect.all([Effect.sync(() => own.log("one")), Effect.promise(async () => own.log("two"))], {
+          concurrency: 2
+        })
+        yield* Effect.sleep(1)
+        own.log("end")
+      }).pipe(Effect.provideService(CurrentJob, { id, input: null }))
+    await Effect.runPromise(Effect.all([job("a"), job("b"), Effect.sync(() => own.log("of none"))], { concurrency: "unbounded" }))
+    const lines = printed.map(({ text }) => JSON.parse(text)).map(({ message, requestId }) => `${requestId} ${message}`)
+    expect(lines.toSorted()).toEqual(["a begin", "a end", "a one", "a two", "b begin", "b end", "b one", "b two"])
+    expect(plain).toEqual([["of none"]])
   })
 
   it("is unchanged outside a job and after it is restored", () => {

@@ -29,6 +29,11 @@ const step = Flag.String("step").pipe(
   Flag.optional
 )
 
+const contains = Flag.String("contains").pipe(
+  Flag.withDescription("Only lines that contain this text, in upper or lower case"),
+  Flag.withDefault("")
+)
+
 const after = Flag.Int("after").pipe(
   Flag.withDescription("Only lines after the line with this number"),
   Flag.withDefault(0)
@@ -46,6 +51,7 @@ const printPages = Effect.fnUntraced(function*(
   job: { readonly endpoint: string; readonly id: string },
   { after, limit, ...filter }: {
     readonly after: number
+    readonly contains: string
     readonly level: LogLevel
     readonly step?: string
     readonly limit: number
@@ -67,18 +73,18 @@ const printPages = Effect.fnUntraced(function*(
 
 export const command = Command.make(
   "logs",
-  { endpoint, jobId, follow, level, step, after, limit, json },
-  Effect.fnUntraced(function*({ after, endpoint, follow, jobId, json, level, limit, step }) {
+  { endpoint, jobId, follow, level, contains, step, after, limit, json },
+  Effect.fnUntraced(function*({ after, contains, endpoint, follow, jobId, json, level, limit, step }) {
     const job = { endpoint, id: jobId }
     const minLevel = parseLogLevel(Option.getOrElse(level, () => "trace"))
     const print = (line: JobLogLine) => json ? Output.jsonLine(line) : Output.text(LogFormat.jobLine(line))
     const ofStep = Option.isSome(step) ? { step: step.value } : {}
     if (!follow) {
       const most = Option.getOrElse(limit, () => Infinity)
-      return yield* printPages(job, { after, level: minLevel, limit: most, ...ofStep }, print)
+      return yield* printPages(job, { after, contains, level: minLevel, limit: most, ...ofStep }, print)
     }
     const isWanted = (line: JobLogLine) =>
-      isLevelEnabled(line.level, minLevel) &&
+      isLevelEnabled(line.level, minLevel) && line.message.toLowerCase().includes(contains.toLowerCase()) &&
       (Option.isNone(step) || (line.step !== undefined && isWithin(line.step, step.value)))
     yield* JobEventReader.follow(job, ["log"], (event) => {
       if (event.event === "end") return Output.message(`The job ended as ${event.data.status}.`)
@@ -89,6 +95,10 @@ export const command = Command.make(
   Command.withDescription("Show the log of a job"),
   Command.withExamples([
     { command: "stint logs hello 0f8fad5b-d9cb-469f-a165-70867728950e", description: "All lines of the job" },
+    {
+      command: "stint logs hello 0f8fad5b-d9cb-469f-a165-70867728950e --contains timeout",
+      description: "The lines about timeouts"
+    },
     {
       command: "stint logs hello 0f8fad5b-d9cb-469f-a165-70867728950e -f --level warn",
       description: "Warnings and errors, as they arrive"

@@ -2,7 +2,9 @@
  * `stint trace` shows where a job's time went. It uses the platform's own data and needs no tracing backend.
  */
 import type { WaitPart } from "@stint/contract/Explanation"
+import type { AttemptOutcome, JobLogLine } from "@stint/contract/JobLogLine"
 import type { ExplainedJob } from "@stint/contract/JobsApi"
+import { LOG_PAGE_LIMIT } from "@stint/contract/LogsApi"
 import type { RunStep } from "@stint/contract/RunSteps"
 import type { WebhookDeliveryDetails } from "@stint/contract/WebhooksApi"
 import { Command } from "effect/cli"
@@ -20,6 +22,9 @@ const WIDTH = 100
 /** The number of webhook deliveries that are shown. */
 const MAX_DELIVERIES = 20
 
+/** The number of log pages that are searched for the ends of attempts: the default quota of a job's lines. */
+const MAX_LOG_PAGES = 10
+
 /** Labels for the parts of a wait. */
 const PHASES: { readonly [phase in WaitPart["phase"]]: string } = {
   queue: "until a worker was requested",
@@ -30,6 +35,17 @@ const PHASES: { readonly [phase in WaitPart["phase"]]: string } = {
   prepare: "prepare the worker",
   take: "until it was taken"
 }
+
+/** How an attempt ended. */
+const OUTCOMES: { readonly [outcome in AttemptOutcome]: string } = {
+  failed: "failed",
+  timed_out: "timed out",
+  lost: "lost its worker",
+  returned: "returned"
+}
+
+/** A line of the job's log that reports the end of an attempt. */
+type EndedAttempt = Pick<JobLogLine, "attempt" | "ended" | "release" | "time" | "workerId">
 
 /** The number of a run's steps that are shown. */
 const MAX_STEPS = 200
@@ -52,10 +68,12 @@ const partsOfStep = (
 }
 
 /**
- * The parts of a job's time, in order. `steps`: those of a run, if the job is one. `now` counts as the end of parts that have not ended.
+ * The parts of a job's time, in order. `ends`: lines of its log; those without the end of an attempt are ignored. `steps`: those of a run, if the job
+ * is one. `now` counts as the end of parts that have not ended.
  */
 export const partsOf = (
   job: ExplainedJob,
+  ends: ReadonlyArray<EndedAttempt>,
   deliveries: ReadonlyArray<Pick<WebhookDeliveryDetails, "event" | "attempts">>,
   now: number,
   steps: ReadonlyArray<RunStep> = []
@@ -71,15 +89,20 @@ export const partsOf = (
   })
   const parts: Array<Waterfall.Part> = []
   const one = most === null ? "activation" : "attempt"
+  const ranOn = (worker = "a worker", release?: number) => `on ${worker}${release === undefined ? "" : `, release ${release}`}`
   const earlier = startedAt === undefined ? made : made - 1
-  if (queuedAt > createdAt) {
-    parts.push(
-      part(
-        earlier === 0 ? "until the start time" : `${earlier} earlier ${earlier === 1 ? one : `${one}s`}`,
-        createdAt,
-        queuedAt
-      )
-    )
+  const known = ends.filter(({ attempt, ended }) => ended !== undefined && attempt <= earlier)
+  if (earlier > 0 && known.length === earlier) {
+    let waitedFrom = createdAt
+    for (const { attempt, ended, release, time, workerId } of known) {
+      const start = ended?.startedAt ?? time
+      const outcome = ended === undefined ? "" : `, ${OUTCOMES[ended.outcome]}`
+      parts.push(part("wait", waitedFrom, start), part(`${one} ${attempt} ${ranOn(workerId, release)}${outcome}`, start, time))
+      waitedFrom = time
+    }
+  } else if (queuedAt > createdAt) {
+    const words = earlier === 0 ? "until the start time" : `${earlier} earlier ${earlier === 1 ? one : `${one}s`}`
+    parts.push(part(words, createdAt, queuedAt))
   }
   parts.push(part("wait", Math.min(queuedAt, startedAt ?? queuedAt), startedAt ?? finishedAt))
   if (startedAt !== undefined) {
@@ -90,8 +113,7 @@ export const partsOf = (
       parts.push(part(`  ${PHASES[phase]}`, from, from + millis))
       from += millis
     }
-    const ran = release === undefined ? "" : `, release ${release}`
-    parts.push(part(`${one} ${made} on ${job.workerId ?? "a worker"}${ran}`, startedAt, finishedAt))
+    parts.push(part(`${one} ${made} ${ranOn(job.workerId, release)}`, startedAt, finishedAt))
   }
   for (const step of steps) parts.push(...partsOfStep(step, (name, start, end) => part(name, start, end ?? finishedAt)))
   for (const { attempts, event } of deliveries) {
@@ -102,6 +124,22 @@ export const partsOf = (
   }
   return parts
 }
+
+/** The lines of the job's log that report the end of an attempt, as far as the newest lines do. */
+const endsOf = (endpoint: string, job: string) =>
+  Effect.gen(function*() {
+    const ends: Array<JobLogLine> = []
+    let after = 0
+    for (let page = 0; page < MAX_LOG_PAGES; page++) {
+      const { cursor, lines, more } = yield* call((api) =>
+        api.logs.logs({ params: { endpoint, id: job }, query: { after, level: "INFO", limit: LOG_PAGE_LIMIT } })
+      )
+      ends.push(...lines.filter(({ ended }) => ended !== undefined))
+      if (!more) break
+      after = cursor
+    }
+    return ends
+  })
 
 /** The deliveries with their attempts, oldest first. None for a key that may not read them. */
 const deliveriesOf = (endpoint: string, job: string) =>
@@ -130,6 +168,7 @@ const format = ({ job, parts }: { readonly job: ExplainedJob; readonly parts: Re
   if (job.retries !== undefined) lines.push(Output.field("retries", String(job.retries)))
   if (job.error !== undefined) lines.push(Output.field("error", job.error.split("\n", 1)[0]?.slice(0, 200) ?? ""))
   if (job.explain !== undefined) lines.push(Output.field("why", job.explain.words))
+  if (job.explain?.trace !== undefined) lines.push(Output.field("trace", job.explain.trace.url))
   return [...lines, "", Waterfall.draw(parts, process.stdout.columns || WIDTH)].join("\n")
 }
 
@@ -143,7 +182,8 @@ export const command = Command.make(
       deliveriesOf(endpoint, jobId)
     ], { concurrency: 2 })
     const steps = yield* stepsOf(endpoint, job)
-    const parts = partsOf(job, deliveries, yield* Clock.currentTimeMillis, steps)
+    const ends = (job.explain?.attempts.made ?? 0) > 1 ? yield* endsOf(endpoint, jobId) : []
+    const parts = partsOf(job, ends, deliveries, yield* Clock.currentTimeMillis, steps)
     yield* Output.print(json, { job, parts }, format)
   })
 ).pipe(

@@ -53,6 +53,7 @@ import * as SearchConfig from "./SearchConfig.ts"
 import * as SecretsKeyConfig from "./SecretsKeyConfig.ts"
 import { commaSeparated, secretSetting, setting } from "./Setting.ts"
 import { rejectUnknown, type SettingName } from "./SettingNames.ts"
+import * as TraceUrl from "./TraceUrl.ts"
 import * as UsageConfig from "./UsageConfig.ts"
 import * as VolumesConfig from "./VolumesConfig.ts"
 import * as WorkerConfig from "./WorkerConfig.ts"
@@ -88,6 +89,8 @@ export interface PlatformConfig {
   /** Without a trailing slash. */
   readonly publicUrl: Option.Option<string>
   readonly corsOrigins: AllowedOrigins
+  /** See TraceUrl.ts. */
+  readonly traceUrl: Option.Option<string>
   readonly shutdownDelay: Duration.Duration
   readonly shutdownGrace: Duration.Duration
   readonly webhooks: WebhookSettings
@@ -200,6 +203,7 @@ export const load: Effect.Effect<PlatformConfig, CliFailure> = Effect.andThen(
       "comma-separated origins of web pages, for example https://app.example.com, http://localhost:5173, or * for every page",
       Config.schema(CorsOrigins, "STINT_CORS_ORIGINS").pipe(Config.withDefault(""), Config.map(parseOrigins))
     ),
+    traceUrl: TraceUrl.load,
     webhooks: Effect.all({
       allow: setting(
         "STINT_WEBHOOKS_ALLOW",

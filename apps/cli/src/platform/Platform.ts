@@ -106,22 +106,24 @@ import * as WorkerPoolLayers from "./WorkerPoolLayers.ts"
 
 /** Options of the platform. */
 export interface PlatformOptions {
-  readonly settings: Pick<
-    PlatformConfig,
-    | "host"
-    | "port"
-    | "publicUrl"
-    | "corsOrigins"
-    | "shutdownDelay"
-    | "shutdownGrace"
-    | "webhooks"
-    | "payloads"
-    | "audit"
-    | "usage"
-    | "batches"
-    | "logs"
-    | "search"
-  >
+  readonly settings:
+    & Pick<
+      PlatformConfig,
+      | "host"
+      | "port"
+      | "publicUrl"
+      | "corsOrigins"
+      | "shutdownDelay"
+      | "shutdownGrace"
+      | "webhooks"
+      | "payloads"
+      | "audit"
+      | "usage"
+      | "batches"
+      | "logs"
+      | "search"
+    >
+    & Partial<Pick<PlatformConfig, "traceUrl">>
   readonly secrets: AccessKeys.PlatformSecrets
   /** The key that encrypts the endpoints' secrets. Default: generated with the first secret, in `dataDir`, or in memory for an in-memory store. */
   readonly secretsKey?: SecretsKey.SecretsKey["Service"]
@@ -311,6 +313,7 @@ export const layer = (options: PlatformOptions) => {
   const queue = Layer.mergeAll(BatchQueue.layer, BulkJobs.layer, RunQueue.layer, Schedules.layer).pipe(
     Layer.provideMerge(JobQueue.layer),
     Layer.provideMerge(JobLogs.layer),
+    Layer.provideMerge(Tracing.layerLogs),
     Layer.provideMerge(Tracing.layerStores),
     Layer.provideMerge(Metrics.layerStores),
     Layer.provideMerge(layerUsage(options.settings)),
@@ -375,6 +378,7 @@ export const layer = (options: PlatformOptions) => {
         Layer.provide(WorkerLogSink.layer(options.observer?.workerPrinted))
       )
     ),
+    Layer.provide(Tracing.layerLinks(options.settings.traceUrl ?? Option.none())),
     Layer.provideMerge(base)
   )
   const workers = layerAutoscaler(options.store, shutdownGrace).pipe(
@@ -389,7 +393,7 @@ export const layer = (options: PlatformOptions) => {
       layerLimits(options.settings),
       Layer.succeed(Cors.Origins, options.settings.corsOrigins),
       Layer.succeed(Pages.ConsoleFolder, consoleFolder),
-      Metrics.layerRegistry,
+      Metrics.layerObservers.pipe(Layer.provideMerge(Metrics.layerRegistry)),
       PlatformEvents.layer(),
       layerHeap
     ]),

@@ -4,6 +4,7 @@
  * The types come from the contract. The responses are not validated, because the page and the server are built together.
  */
 import type { AccessKey } from "@stint/contract/AccessKey"
+import type { AlertList } from "@stint/contract/Alert"
 import type { AuditPage } from "@stint/contract/AuditApi"
 import type { Build, BuildSettings } from "@stint/contract/Build"
 import type { BulkAction, BulkOperation } from "@stint/contract/Bulk"
@@ -110,6 +111,9 @@ export const logout = () => call("DELETE", "/api/v1/session")
 
 /** The state of all endpoints that the key permits. */
 export const overview = (signal?: AbortSignal) => read<Overview>("/api/v1/overview", signal)
+
+/** The alerts that fire now. */
+export const alerts = (signal?: AbortSignal) => read<AlertList>("/api/v1/alerts", signal)
 
 /** The state of one endpoint, with its workers. */
 export const endpointDetail = (endpoint: string, signal?: AbortSignal) =>

@@ -9,7 +9,7 @@ import * as Api from "../api/Api.ts"
 import { clockTime, duration, keyName } from "../format/Format.ts"
 import type { Tone } from "../jobs/JobStates.ts"
 import { useNow } from "../live/Clock.ts"
-import { usePoll } from "../live/Connection.ts"
+import { useListPoll } from "../live/Connection.ts"
 import { Confirm } from "../ui/Confirm.tsx"
 import { Loaded, Problem } from "../ui/Loaded.tsx"
 import { LogBox } from "../ui/LogBox.tsx"
@@ -196,7 +196,7 @@ const Repository = ({ endpoint, onEdit, settings: source }: {
   const query = useQuery({
     queryKey: ["builds", endpoint],
     queryFn: ({ signal }) => Api.builds(endpoint, signal),
-    refetchInterval: usePoll(4_000)
+    refetchInterval: useListPoll(4_000)
   })
   const refresh = useCallback(() => {
     for (const key of ["builds", "releases", "settings"]) void client.invalidateQueries({ queryKey: [key, endpoint] })

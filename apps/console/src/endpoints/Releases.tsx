@@ -6,7 +6,7 @@ import { useQuery, useQueryClient } from "@tanstack/react-query"
 import * as Api from "../api/Api.ts"
 import { keyName } from "../format/Format.ts"
 import type { Tone } from "../jobs/JobStates.ts"
-import { usePoll } from "../live/Connection.ts"
+import { useListPoll } from "../live/Connection.ts"
 import { Confirm } from "../ui/Confirm.tsx"
 import { Loaded } from "../ui/Loaded.tsx"
 import { Badge } from "../ui/Status.tsx"
@@ -130,7 +130,7 @@ export const Releases = ({ endpoint }: { readonly endpoint: string }) => {
   const query = useQuery({
     queryKey: ["releases", endpoint],
     queryFn: ({ signal }) => Api.releases(endpoint, signal),
-    refetchInterval: usePoll(4_000)
+    refetchInterval: useListPoll(4_000)
   })
   return (
     <Loaded query={query} rows={6}>

@@ -1,6 +1,7 @@
 /**
  * Formats times, durations and numbers for reading.
  */
+import { preferences } from "../live/Preferences.ts"
 
 /** `350 ms`, `4.2 s`, `12 min`, `3.5 h`, `4 d`. */
 export const duration = (millis: number): string => {
@@ -21,16 +22,35 @@ export const relative = (time: number, now: number): string => {
   return seconds > 0 ? `${text} ago` : `in ${text}`
 }
 
-/** `2026-11-21 08:00:00.123 GMT+1`, in the reader's zone. */
-export const absolute = (time: number): string => {
-  const date = new Date(time)
-  const pad = (value: number, digits = 2) => String(value).padStart(digits, "0")
-  const zone = new Intl.DateTimeFormat("en", { timeZoneName: "short" }).formatToParts(date).find(({ type }) =>
-    type === "timeZoneName"
-  )
-  return `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())} ${pad(date.getHours())}:${
-    pad(date.getMinutes())
-  }:${pad(date.getSeconds())}.${pad(date.getMilliseconds(), 3)} ${zone?.value ?? ""}`.trim()
+const formats = new Map<string | undefined, Intl.DateTimeFormat>()
+
+/** Creating a format takes far longer than using it. */
+const formatIn = (zone: string | undefined): Intl.DateTimeFormat => {
+  const known = formats.get(zone)
+  if (known !== undefined) return known
+  const format = new Intl.DateTimeFormat("en-GB", {
+    year: "numeric",
+    month: "2-digit",
+    day: "2-digit",
+    hour: "2-digit",
+    minute: "2-digit",
+    second: "2-digit",
+    fractionalSecondDigits: 3,
+    hourCycle: "h23",
+    timeZoneName: "short",
+    timeZone: zone
+  })
+  formats.set(zone, format)
+  return format
+}
+
+/** `2026-11-21 08:00:00.123 GMT+1`, in the zone that the reader has chosen. */
+export const absolute = (time: number, zone = preferences().zone): string => {
+  const parts = new Map(formatIn(zone).formatToParts(time).map(({ type, value }) => [type, value] as const))
+  const at = (type: Intl.DateTimeFormatPartTypes | "fractionalSecond") => parts.get(type) ?? ""
+  return `${at("year")}-${at("month")}-${at("day")} ${at("hour")}:${at("minute")}:${at("second")}.${at("fractionalSecond")} ${
+    at("timeZoneName")
+  }`.trim()
 }
 
 /** `08:00:00.123`, for log lines. */

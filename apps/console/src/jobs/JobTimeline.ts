@@ -8,9 +8,10 @@
  *   attempt 2                  ====
  * ```
  *
- * The platform keeps only the times of the last attempt. Earlier attempts are drawn from their first to their last log line, and omitted if
- * they logged nothing.
+ * The platform reports the times of each attempt. If it has dropped that report, the attempt is drawn from its first to its last log line, and
+ * omitted if it logged nothing.
  */
+import type { Attempt } from "./Attempts.ts"
 
 /** The parts of the last wait, as the platform explains them. */
 type WaitParts = ReadonlyArray<
@@ -43,11 +44,8 @@ export interface JobTimes {
   readonly isRun?: boolean
 }
 
-/** A line of the job's log. */
-interface LoggedLine {
-  readonly attempt: number
-  readonly time: number
-}
+/** An attempt, as far as the timeline draws it. */
+type TimedAttempt = Pick<Attempt, "number" | "state" | "startedAt" | "endedAt" | "isEstimate">
 
 /** A bar. `open`: whether it has not ended. */
 export interface TimelineBar {
@@ -59,6 +57,14 @@ export interface TimelineBar {
   /** Whether it is a part of the bar above it. */
   readonly isPart?: boolean
   readonly note?: string
+}
+
+/** What an earlier attempt is called. */
+const NOTES: Readonly<Record<string, string>> = {
+  failed: "The attempt failed.",
+  timed_out: "The attempt timed out.",
+  lost: "The worker was lost.",
+  returned: "The worker returned the job."
 }
 
 const RESULT: Readonly<Record<string, TimelineBar["kind"]>> = { COMPLETED: "done", FAILED: "failed", TIMED_OUT: "failed" }
@@ -84,7 +90,7 @@ const partBars = (parts: WaitParts, end: number): ReadonlyArray<TimelineBar> => 
 }
 
 /** The bars, ordered by their start. */
-export const timelineOf = (job: JobTimes, lines: ReadonlyArray<LoggedLine>, now: number): ReadonlyArray<TimelineBar> => {
+export const timelineOf = (job: JobTimes, earlier: ReadonlyArray<TimedAttempt>, now: number): ReadonlyArray<TimelineBar> => {
   const { attempts, createdAt, finishedAt, isRun = false, startedAt, status } = job
   const one = isRun ? "Activation" : "Attempt"
   const again = isRun ? "Wait" : "Backoff and wait"
@@ -94,22 +100,22 @@ export const timelineOf = (job: JobTimes, lines: ReadonlyArray<LoggedLine>, now:
   const isAgain = status === "IN_QUEUE" && attempts > 0
   const last = isAgain ? attempts : attempts - 1
   let at = createdAt
-  for (let attempt = 1; attempt <= last; attempt += 1) {
-    const times = lines.filter((line) => line.attempt === attempt).map(({ time }) => time)
-    const isNewest = isAgain && attempt === attempts && startedAt !== undefined
-    if (times.length === 0 && !isNewest) continue
-    const from = Math.max(at, isNewest ? startedAt : Math.min(...times))
-    const to = Math.max(from, ...times)
+  for (const { endedAt, isEstimate, number, startedAt, state } of earlier) {
+    if (number > last || startedAt === undefined) continue
+    const from = Math.max(at, startedAt)
+    const to = Math.max(from, endedAt ?? from)
     if (from > at) {
-      bars.push({ label: attempt === 1 ? "Wait" : again, kind: "wait", from: at, to: from, isOpen: false })
+      bars.push({ label: number === 1 ? "Wait" : again, kind: "wait", from: at, to: from, isOpen: false })
     }
+    const note = [isRun ? undefined : NOTES[state], isEstimate ? "Drawn from its first to its last log line." : undefined]
+      .filter((words) => words !== undefined).join(" ")
     bars.push({
-      label: `${one} ${attempt}`,
-      kind: isRun ? "ended" : "failed",
+      label: `${one} ${number}`,
+      kind: isRun || state === "returned" ? "ended" : "failed",
       from,
       to,
       isOpen: false,
-      note: `${isRun ? "" : "The worker was lost or the attempt failed. "}Drawn from its first to its last log line.`
+      ...(note === "" ? {} : { note })
     })
     at = to
   }

@@ -9,13 +9,22 @@ import { LogBox } from "../ui/LogBox.tsx"
 
 const LEVELS = ["TRACE", "DEBUG", "INFO", "WARN", "ERROR"] as const
 
-/** Lines at a level or above that contain a text, of one node or of all. */
-const filterLines = (lines: ReadonlyArray<JobLogLine>, level: string, text: string, node: string): ReadonlyArray<JobLogLine> => {
+/** Lines of an attempt and a node, at a level or above, that contain a text. `attempt`, `node`: empty for all. */
+const filterLines = (
+  lines: ReadonlyArray<JobLogLine>,
+  { attempt, level, node, text }: {
+    readonly attempt: string
+    readonly level: string
+    readonly node: string
+    readonly text: string
+  }
+): ReadonlyArray<JobLogLine> => {
   const lowest = LEVELS.findIndex((one) => one === level)
   const wanted = text.toLowerCase()
-  return lines.filter(({ level: own, message, step }) =>
-    LEVELS.indexOf(own) >= lowest && (wanted === "" || message.toLowerCase().includes(wanted)) &&
-    (node === "" || (step !== undefined && isWithin(step, node)))
+  return lines.filter((line) =>
+    (attempt === "" || String(line.attempt) === attempt) && LEVELS.indexOf(line.level) >= lowest &&
+    (wanted === "" || line.message.toLowerCase().includes(wanted)) &&
+    (node === "" || (line.step !== undefined && isWithin(line.step, node)))
   )
 }
 
@@ -31,12 +40,15 @@ const SHOWN = 1_000
 export const LogView = ({ isLive, lines }: { readonly lines: ReadonlyArray<JobLogLine>; readonly isLive: boolean }) => {
   const [level, setLevel] = useState("TRACE")
   const [text, setText] = useState("")
+  const [attempt, setAttempt] = useState("")
+  const attempts = [...new Set(lines.map((line) => line.attempt))].sort((a, b) => a - b)
+  const attemptField = useId()
   const levelField = useId()
   const textField = useId()
   const [node, setNode] = useState("")
   const nodeField = useId()
   const nodes = nodesOf(lines)
-  const found = filterLines(lines, level, text, node)
+  const found = filterLines(lines, { attempt, level, node, text })
   const shown = found.slice(-SHOWN)
   return (
     <>
@@ -45,6 +57,15 @@ export const LogView = ({ isLive, lines }: { readonly lines: ReadonlyArray<JobLo
         <select id={levelField} value={level} onChange={(event) => setLevel(event.target.value)}>
           {LEVELS.map((one) => <option key={one} value={one}>{one === "TRACE" ? "All" : one}</option>)}
         </select>
+        {attempts.length < 2 ? null : (
+          <>
+            <label htmlFor={attemptField}>Attempt</label>
+            <select id={attemptField} value={attempt} onChange={(event) => setAttempt(event.target.value)}>
+              <option value="">All</option>
+              {attempts.map((one) => <option key={one} value={one}>{one}</option>)}
+            </select>
+          </>
+        )}
         {nodes.length < 2 ? null : (
           <>
             <label htmlFor={nodeField}>Step</label>

@@ -14,8 +14,9 @@ import { Releases } from "../endpoints/Releases.tsx"
 import { SettingsTab } from "../endpoints/SettingsForm.tsx"
 import { count, duration, percent } from "../format/Format.ts"
 import { JobTable } from "../jobs/JobTable.tsx"
+import { EndpointKeys } from "../keys/EndpointKeys.tsx"
 import { useNow } from "../live/Clock.ts"
-import { usePoll } from "../live/Connection.ts"
+import { useListPoll } from "../live/Connection.ts"
 import { Loaded } from "../ui/Loaded.tsx"
 import { Snippet } from "../ui/Snippet.tsx"
 import { EndpointState } from "../ui/Status.tsx"
@@ -89,7 +90,7 @@ const RecentJobs = ({ endpoint }: { readonly endpoint: string }) => {
   const query = useQuery({
     queryKey: ["recent", endpoint],
     queryFn: ({ signal }) => Api.jobs(endpoint, 20, signal),
-    refetchInterval: usePoll(4_000)
+    refetchInterval: useListPoll(4_000)
   })
   return (
     <Loaded query={query} rows={8}>
@@ -116,7 +117,7 @@ const EndpointPage = () => {
     queryKey: ["endpoint", endpoint],
     queryFn: ({ signal }) => Api.endpointDetail(endpoint, signal),
     // Together with the poll of the recent jobs, this is one request every two seconds.
-    refetchInterval: usePoll(4_000)
+    refetchInterval: useListPoll(4_000)
   })
   const health = query.data === undefined ? undefined : healthOf(query.data, now)
   const mayRead = permits(session, "read", endpoint)
@@ -150,6 +151,7 @@ const EndpointPage = () => {
                     { name: "Settings", content: <SettingsTab endpoint={endpoint} /> }
                   ]
                   : []),
+                ...(permits(session, "keys") ? [{ name: "Keys", content: <EndpointKeys endpoint={endpoint} /> }] : []),
                 { name: "Call it", content: <Snippet endpoint={endpoint} input="{}" /> }
               ]}
             />

@@ -21,7 +21,7 @@ import {
 import { queryOfFilter } from "../format/AddressQuery.ts"
 import { counted } from "../format/Format.ts"
 import { BulkAction, BulkProgress } from "../jobs/BulkActions.tsx"
-import { usePoll } from "../live/Connection.ts"
+import { useListPoll } from "../live/Connection.ts"
 import { Chips, Select } from "../ui/Choices.tsx"
 import { Loaded, Problem } from "../ui/Loaded.tsx"
 import { Badge } from "../ui/Status.tsx"
@@ -87,7 +87,7 @@ const List = ({ filter }: { readonly filter: ErrorFilter }) => {
   const query = useQuery({
     queryKey: ["errors", filter],
     queryFn: ({ signal }) => Api.errors(requestOf(filter, Date.now()), signal),
-    refetchInterval: usePoll(POLL_MILLIS)
+    refetchInterval: useListPoll(POLL_MILLIS)
   })
   return (
     <Loaded query={query} rows={8}>

@@ -4,6 +4,7 @@
 import type { EndpointRates } from "@stint/contract/HistoryApi"
 import { useQuery } from "@tanstack/react-query"
 import { Link } from "@tanstack/react-router"
+import { Alerts } from "../alerts/Alerts.tsx"
 import * as Api from "../api/Api.ts"
 import { rates } from "../api/History.ts"
 import { permits } from "../api/Permissions.ts"
@@ -13,7 +14,7 @@ import { oldestWait, type RankedEndpoint, rankEndpoints } from "../endpoints/End
 import { forecastOf, rateText } from "../endpoints/Forecast.ts"
 import { count, counted, duration, percent } from "../format/Format.ts"
 import { useNow } from "../live/Clock.ts"
-import { usePoll } from "../live/Connection.ts"
+import { useListPoll, usePoll } from "../live/Connection.ts"
 import { Loaded } from "../ui/Loaded.tsx"
 import { EndpointState } from "../ui/Status.tsx"
 import { Code } from "../ui/Text.tsx"
@@ -154,7 +155,7 @@ const HomePage = () => {
   const query = useQuery({
     queryKey: ["overview"],
     queryFn: ({ signal }) => Api.overview(signal),
-    refetchInterval: usePoll(2_000)
+    refetchInterval: useListPoll(2_000)
   })
   // Without it, the page shows everything else.
   const { data: history } = useQuery({
@@ -167,6 +168,7 @@ const HomePage = () => {
   return (
     <>
       <h1 className="sr">Home</h1>
+      <Alerts />
       <Loaded query={query} rows={8}>
         {({ endpoints }) => {
           if (endpoints.length === 0) return <Empty />

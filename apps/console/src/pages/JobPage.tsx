@@ -4,7 +4,7 @@
 import type { Explanation } from "@stint/contract/Explanation"
 import type { ExplainedJob } from "@stint/contract/JobsApi"
 import { queryOptions, useQuery, useQueryClient } from "@tanstack/react-query"
-import { Link, useParams } from "@tanstack/react-router"
+import { Link, useParams, useSearch } from "@tanstack/react-router"
 import { useCallback, useState } from "react"
 import * as Api from "../api/Api.ts"
 import { jobsClient } from "../api/JobsClient.ts"
@@ -12,9 +12,13 @@ import { permits } from "../api/Permissions.ts"
 import { definitions } from "../api/Runs.ts"
 import { useSession } from "../api/useSession.ts"
 import { statusSnippet } from "../endpoints/Snippets.ts"
+import { textAt } from "../format/AddressQuery.ts"
 import { counted, duration } from "../format/Format.ts"
+import { type AttemptedJob, attemptsOf } from "../jobs/Attempts.ts"
+import { AttemptsView } from "../jobs/AttemptsView.tsx"
 import { Chunks } from "../jobs/Chunks.tsx"
 import { ErrorView } from "../jobs/ErrorView.tsx"
+import { errorParts } from "../jobs/JobError.ts"
 import type { JobFeed } from "../jobs/JobFeed.ts"
 import { hasEnded, mayRetry, statusText } from "../jobs/JobStates.ts"
 import { timelineOf } from "../jobs/JobTimeline.ts"
@@ -259,6 +263,9 @@ const Head = ({ endpoint, id, job, onChange }: {
         {pipeline === undefined || pipeline.definitions.length === 0
           ? null
           : <Link to="/console/pipelines/$endpoint/$id" params={{ endpoint, id }} className="button">Graph of the run</Link>}
+        {job.explain?.trace === undefined
+          ? null
+          : <a href={job.explain.trace.url} target="_blank" rel="noreferrer" className="button">Open the trace</a>}
         <Download name={`${id}.json`} type="application/json" text={exported}>Export</Download>
         {permits(session, "submit", endpoint)
           ? <Link to="/console/playground" search={{ endpoint, from: id }} className="button">Edit and run again</Link>
@@ -307,7 +314,23 @@ const summaryOf = (job: ExplainedJob): string => {
   return parts.join(" · ")
 }
 
+/** The last attempt of a job. */
+const attemptedOf = ({ error, explain, status, workerId }: ExplainedJob): AttemptedJob => {
+  const { message, type } = error === undefined ? { message: undefined, type: undefined } : errorParts(error)
+  return {
+    status,
+    attempts: explain?.attempts.made ?? 0,
+    startedAt: explain?.startedAt,
+    finishedAt: explain?.finishedAt,
+    worker: workerId,
+    release: explain?.release,
+    error: type === undefined ? message : `${type}: ${message}`
+  }
+}
+
 const JobView = ({ endpoint, id }: { readonly endpoint: string; readonly id: string }) => {
+  // A link may open a tab.
+  const tab = textAt(useSearch({ strict: false }), "tab")
   const session = useSession()
   const client = useQueryClient()
   const now = useNow()
@@ -329,6 +352,8 @@ const JobView = ({ endpoint, id }: { readonly endpoint: string; readonly id: str
       {(job) => {
         const { explain } = job
         const isOver = hasEnded(job.status)
+        const attempts = attemptsOf(attemptedOf(job), feed.lines)
+        const isRun = explain?.attempts.most === null
         return (
           <>
             <Head
@@ -365,10 +390,10 @@ const JobView = ({ endpoint, id }: { readonly endpoint: string; readonly id: str
                       ...explain,
                       status: job.status,
                       attempts: explain.attempts.made,
-                      isRun: explain.attempts.most === null,
+                      isRun,
                       waitParts: explain.wait?.parts
                     },
-                    feed.lines,
+                    attempts,
                     now
                   )}
                 />
@@ -377,10 +402,17 @@ const JobView = ({ endpoint, id }: { readonly endpoint: string; readonly id: str
             {feedError === undefined ? null : <Problem error={feedError} onRetry={() => setAgain(again + 1)} />}
             <Tabs
               label="Job"
-              initial={job.error === undefined ? "Output" : "Logs"}
+              initial={tab === "" ? (job.error === undefined ? "Output" : "Logs") : tab}
               tabs={[
                 { name: "Output", content: <Output job={job} feed={feed} /> },
                 { name: "Input", content: <Input endpoint={endpoint} id={id} /> },
+                ...(attempts.length > 1 && !isRun
+                  ? [{
+                    name: "Attempts",
+                    count: explain?.attempts.made,
+                    content: <AttemptsView attempts={attempts} total={explain?.attempts.made ?? attempts.length} />
+                  }]
+                  : []),
                 { name: "Logs", count: feed.lines.length, content: <LogView lines={feed.lines} isLive={!isOver} /> },
                 ...(permits(session, "deploy")
                   ? [{ name: "Webhooks", content: <Deliveries endpoint={endpoint} id={id} /> }]

@@ -17,7 +17,7 @@ import { drawnTerms, isScan, queryAt, undrawnText, withEndpoint, withinLast, wit
 import { countNew, mergePages } from "../jobs/JobPages.ts"
 import { JOB_STATUSES, statusText } from "../jobs/JobStates.ts"
 import { JobTable } from "../jobs/JobTable.tsx"
-import { usePoll } from "../live/Connection.ts"
+import { useListPoll } from "../live/Connection.ts"
 import { Loaded, Loading, Problem } from "../ui/Loaded.tsx"
 import { SavedTexts } from "../ui/SavedTexts.tsx"
 
@@ -46,11 +46,12 @@ const List = ({ query, search }: { readonly query: string; readonly search: JobS
     window.addEventListener("scroll", update, { passive: true })
     return () => window.removeEventListener("scroll", update)
   }, [])
-  const key = ["jobs", query]
+  // A query that compares the texts of many jobs is not repeated at each event.
+  const key = [isScan(search) ? "scan" : "jobs", query]
   const newest = useQuery({
     queryKey: key,
     queryFn: ({ signal }) => Api.searchJobs(query, PAGE, undefined, signal),
-    refetchInterval: usePoll(isScan(search) ? SCAN_POLL_MILLIS : POLL_MILLIS)
+    refetchInterval: useListPoll(isScan(search) ? SCAN_POLL_MILLIS : POLL_MILLIS)
   })
   // New rows do not move the list while the reader has scrolled down. Instead, they are counted above it.
   const [shown, setShown] = useState(newest.data)

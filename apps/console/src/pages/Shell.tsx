@@ -3,17 +3,20 @@
  */
 import { type QueryClient, useMutation, useQueryClient } from "@tanstack/react-query"
 import { Link, Outlet, useMatches, useNavigate } from "@tanstack/react-router"
-import { lazy, type SubmitEvent, Suspense, useEffect, useId, useRef, useState } from "react"
+import { lazy, type SubmitEvent, Suspense, useCallback, useEffect, useId, useRef, useState } from "react"
 import * as Api from "../api/Api.ts"
 import { SessionContext, useSessionQuery } from "../api/useSession.ts"
 import { keyName } from "../format/Format.ts"
 import { setPaused, useConnection } from "../live/Connection.ts"
+import { useLiveEvents } from "../live/LiveEvents.ts"
+import { usePreferences } from "../live/Preferences.ts"
 import { Loading, Problem } from "../ui/Loaded.tsx"
 import { Code } from "../ui/Text.tsx"
 import { pages } from "./Registry.ts"
 import { usePaletteKey } from "./usePaletteKey.ts"
 import { useShortcuts } from "./useShortcuts.ts"
 
+const Preferences = lazy(() => import("./Preferences.tsx"))
 const Palette = lazy(() => import("./Palette.tsx"))
 
 /** The next user must not see data that the previous user's key permitted. */
@@ -84,7 +87,11 @@ const Live = () => {
   )
 }
 
-const Navigation = ({ onSearch, session }: { readonly session: Api.Session; readonly onSearch: () => void }) => {
+const Navigation = ({ onPreferences, onSearch, session }: {
+  readonly session: Api.Session
+  readonly onSearch: () => void
+  readonly onPreferences: () => void
+}) => {
   const client = useQueryClient()
   const { mutate } = useMutation({
     mutationFn: Api.logout,
@@ -114,10 +121,19 @@ const Navigation = ({ onSearch, session }: { readonly session: Api.Session; read
         <button
           type="button"
           className="button"
-          title="Ctrl+K or Cmd+K. Other keys: / goes to the query, j and k to the rows, g h to Home, g j to Jobs, g e to Errors, g w to Workers"
+          title="Ctrl+K or Cmd+K"
           onClick={onSearch}
         >
           Go to…
+        </button>
+        <button
+          type="button"
+          className="button help"
+          aria-label="Display and keys"
+          title="Display and keys (?)"
+          onClick={onPreferences}
+        >
+          ?
         </button>
         <Live />
         <span className="muted" title={`Scopes: ${session.scopes.join(", ")}`}>{name}</span>
@@ -153,7 +169,11 @@ export const Shell = () => {
   const page = pages.find((one) => one.path === path || `${one.path}/` === path)
   const isLoggedIn = query.data != null
   const [isPaletteOpen, setPaletteOpen] = usePaletteKey()
-  useShortcuts(useNavigate(), isLoggedIn)
+  const [isHelpOpen, setHelpOpen] = useState(false)
+  const openHelp = useCallback(() => setHelpOpen(true), [])
+  const { zone } = usePreferences()
+  useShortcuts(useNavigate(), isLoggedIn, openHelp)
+  useLiveEvents(isLoggedIn)
   useEffect(() => {
     if (isLoggedIn) document.title = `${page?.title ?? "Not found"} · Stint`
   }, [isLoggedIn, page])
@@ -167,14 +187,22 @@ export const Shell = () => {
   if (query.data === null) return <Login />
   return (
     <SessionContext value={query.data}>
-      <Navigation session={query.data} onSearch={() => setPaletteOpen(true)} />
-      <main id="content" className="content" tabIndex={-1}>
+      <Navigation session={query.data} onSearch={() => setPaletteOpen(true)} onPreferences={openHelp} />
+      {/* Another time zone draws every time again. */}
+      <main key={zone} id="content" className="content" tabIndex={-1}>
         <Outlet />
       </main>
       {isPaletteOpen
         ? (
           <Suspense fallback={null}>
             <Palette onClose={() => setPaletteOpen(false)} />
+          </Suspense>
+        )
+        : null}
+      {isHelpOpen
+        ? (
+          <Suspense fallback={null}>
+            <Preferences onClose={() => setHelpOpen(false)} />
           </Suspense>
         )
         : null}

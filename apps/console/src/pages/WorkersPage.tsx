@@ -6,7 +6,7 @@ import { Link, useNavigate, useSearch } from "@tanstack/react-router"
 import { EndpointSelect } from "../endpoints/EndpointSelect.tsx"
 import { queryOfFilter } from "../format/AddressQuery.ts"
 import { count, counted } from "../format/Format.ts"
-import { usePoll } from "../live/Connection.ts"
+import { useListPoll } from "../live/Connection.ts"
 import { Chips } from "../ui/Choices.tsx"
 import { Loaded } from "../ui/Loaded.tsx"
 import { Code } from "../ui/Text.tsx"
@@ -109,7 +109,7 @@ const List = ({ filter }: { readonly filter: WorkerFilter }) => {
   const query = useQuery({
     queryKey: ["workers", filter],
     queryFn: ({ signal }) => readWorkers(filter, signal),
-    refetchInterval: usePoll(POLL_MILLIS)
+    refetchInterval: useListPoll(POLL_MILLIS)
   })
   return <Loaded query={query} rows={8}>{(list) => <Shown filter={filter} list={list} />}</Loaded>
 }

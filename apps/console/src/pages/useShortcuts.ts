@@ -1,11 +1,5 @@
 /**
- * The keys of the console, beside Ctrl+K for the command palette.
- *
- * | keys | do |
- * |---|---|
- * | `/` | go to the query or the first field of the page |
- * | `j`, `k` | go to the next or the previous row; Enter opens it |
- * | `g` then a letter | go to a page: `h`ome, `j`obs, `e`rrors, `p`layground, `s`chedules, `w`orkers, `u`sage |
+ * The keys of the console, beside Ctrl+K for the command palette. {@link SHORTCUTS} describes them.
  */
 import type { useNavigate } from "@tanstack/react-router"
 import { useEffect } from "react"
@@ -20,6 +14,22 @@ const PAGE_KEYS = {
   w: "/console/workers",
   u: "/console/usage"
 } as const
+
+/** The keys, for the reader. */
+export const SHORTCUTS: ReadonlyArray<{ readonly keys: ReadonlyArray<string>; readonly text: string }> = [
+  { keys: ["Ctrl", "K"], text: "Go to a page, an endpoint or a job (Cmd on a Mac)" },
+  { keys: ["/"], text: "Go to the query, or to the first field" },
+  { keys: ["j", "k"], text: "The next or the previous row; Enter opens it" },
+  { keys: ["g", "h"], text: "Home" },
+  { keys: ["g", "j"], text: "Jobs" },
+  { keys: ["g", "e"], text: "Errors" },
+  { keys: ["g", "p"], text: "Playground" },
+  { keys: ["g", "s"], text: "Schedules" },
+  { keys: ["g", "w"], text: "Workers" },
+  { keys: ["g", "u"], text: "Usage" },
+  { keys: ["?"], text: "These keys, the colours and the time zone" },
+  { keys: ["Esc"], text: "Close a dialog" }
+]
 
 /** A letter counts as the second key for this long, in milliseconds. */
 const CHORD_MILLIS = 1_500
@@ -44,8 +54,8 @@ const moveTo = (step: 1 | -1) => {
   next?.scrollIntoView({ block: "nearest" })
 }
 
-/** Listens for the keys. Keys with Ctrl, Alt or Cmd, in fields, and in dialogs belong to the browser. */
-export const useShortcuts = (navigate: ReturnType<typeof useNavigate>, isOn: boolean): void => {
+/** Listens for the keys. `onHelp`: the reader asks for them. Keys with Ctrl, Alt or Cmd, in fields, and in dialogs belong to the browser. */
+export const useShortcuts = (navigate: ReturnType<typeof useNavigate>, isOn: boolean, onHelp: () => void): void => {
   useEffect(() => {
     if (!isOn) return
     let chordUntil = 0
@@ -60,7 +70,10 @@ export const useShortcuts = (navigate: ReturnType<typeof useNavigate>, isOn: boo
         void navigate({ to: page })
       } else if (event.key === "g") chordUntil = event.timeStamp + CHORD_MILLIS
       else if (event.key === "j" || event.key === "k") moveTo(event.key === "j" ? 1 : -1)
-      else if (event.key === "/") {
+      else if (event.key === "?") {
+        event.preventDefault()
+        onHelp()
+      } else if (event.key === "/") {
         const field = document.querySelector<HTMLElement>("main [role=search] input, main input:not([type=range]), main select")
         if (field === null) return
         event.preventDefault()
@@ -69,5 +82,5 @@ export const useShortcuts = (navigate: ReturnType<typeof useNavigate>, isOn: boo
     }
     window.addEventListener("keydown", onKey)
     return () => window.removeEventListener("keydown", onKey)
-  }, [navigate, isOn])
+  }, [navigate, isOn, onHelp])
 }

@@ -16,7 +16,19 @@ const SHOWN_JOBS = 6
 
 const Job = ({ endpoint, id, mayRead }: { readonly endpoint: string; readonly id: string; readonly mayRead: boolean }) =>
   mayRead
-    ? <Link to="/console/jobs/$endpoint/$id" params={{ endpoint, id }} className="mono" title={id}>{shortId(id)}</Link>
+    ? (
+      <span className="worker-job">
+        <Link to="/console/jobs/$endpoint/$id" params={{ endpoint, id }} className="mono" title={id}>{shortId(id)}</Link>
+        <Link
+          to="/console/jobs/$endpoint/$id"
+          params={{ endpoint, id }}
+          search={{ tab: "Logs" }}
+          aria-label={`Log of ${shortId(id)}`}
+        >
+          log
+        </Link>
+      </span>
+    )
     : <span className="mono" title={id}>{shortId(id)}</span>
 
 const Jobs = ({ endpoint, mayRead, worker: { jobs, reason, retryAt } }: {

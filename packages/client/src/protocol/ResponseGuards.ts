@@ -88,7 +88,12 @@ const isLogLine = (value: unknown): value is JobLogLine =>
       attempt: isInt,
       source: oneOf("log", "stdout", "stderr", "platform")
     },
-    { workerId: isString, step: isString }
+    {
+      workerId: isString,
+      step: isString,
+      ended: (end) =>
+        has(end, { outcome: oneOf("failed", "timed_out", "lost", "returned"), startedAt: isInt }, { error: isString })
+    }
   )
 
 const isPurged = (value: unknown): value is Purged => has(value, { removed: isInt, status: (status) => status === "completed" })

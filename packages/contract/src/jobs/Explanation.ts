@@ -153,6 +153,8 @@ export const Explanation = Schema.Struct({
   /** Why the last attempt failed, or why the last worker did not start. */
   cause: Schema.optionalKey(Schema.String),
   /** When the job becomes TIMED_OUT. Absent once the job has ended. */
-  expiresAt: Schema.optionalKey(Schema.Int)
+  expiresAt: Schema.optionalKey(Schema.Int),
+  /** The job's trace and its address, if traces are recorded and the operator has set the address of the viewer. */
+  trace: Schema.optionalKey(Schema.Struct({ id: Schema.String, url: Schema.String }))
 })
 export type Explanation = typeof Explanation.Type

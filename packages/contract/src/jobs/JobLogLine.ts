@@ -7,7 +7,7 @@
  * ```
  *
  * Lines are numbered within their job, from 1, across attempts. When a job exceeds its quota, the platform drops the oldest lines and inserts
- * a line with `source: "platform"` in their place.
+ * a line with `source: "platform"` in their place. The platform also writes a line at the end of each attempt without a result.
  */
 import * as Schema from "effect/Schema"
 
@@ -22,11 +22,28 @@ export type LogLevel = typeof LogLevel.Type
 export const isLogLevel = Schema.is(LogLevel)
 
 /**
- * The source of a line. `log`: the worker SDK's logger. `stdout`, `stderr`: the handler printed the line. `platform`: the platform inserted
- * the line in place of dropped lines.
+ * The source of a line. `log`: the worker SDK's logger. `stdout`, `stderr`: the handler printed the line. `platform`: the platform wrote the
+ * line, in place of dropped lines or at the end of an attempt.
  */
 export const LogSource = Schema.Literals(["log", "stdout", "stderr", "platform"])
 export type LogSource = typeof LogSource.Type
+
+/**
+ * How an attempt ended without a result. `failed`: the handler failed. `timed_out`: the job's time was over. `lost`: its worker was lost or
+ * stopped. `returned`: its worker returned the job without having started it.
+ */
+export const AttemptOutcome = Schema.Literals(["failed", "timed_out", "lost", "returned"])
+export type AttemptOutcome = typeof AttemptOutcome.Type
+
+/** The end of an attempt without a result. */
+export const AttemptEnd = Schema.Struct({
+  outcome: AttemptOutcome,
+  /** When the worker took the job. Milliseconds since 1970. The line's `time` is the end. */
+  startedAt: Schema.Int,
+  /** Why, without a traceback. At most 500 characters. */
+  error: Schema.optionalKey(Schema.String)
+})
+export type AttemptEnd = typeof AttemptEnd.Type
 
 /** One line. */
 export const JobLogLine = Schema.Struct({
@@ -42,10 +59,12 @@ export const JobLogLine = Schema.Struct({
   source: LogSource,
   /** The path of the pipeline's step that logged it (docs/spec/pipelines.md#paths). */
   step: Schema.optionalKey(Schema.String),
-  /** The worker that logged the line. Absent for lines with the source `platform`. */
+  /** The worker that logged the line, or that held the ended attempt. Absent in place of dropped lines. */
   workerId: Schema.optionalKey(Schema.String),
   /** The release that this worker runs, if the platform started it. */
-  release: Schema.optionalKey(Schema.Int)
+  release: Schema.optionalKey(Schema.Int),
+  /** Only in a line with the source `platform`: the attempt that has ended. */
+  ended: Schema.optionalKey(AttemptEnd)
 })
 export type JobLogLine = typeof JobLogLine.Type
 

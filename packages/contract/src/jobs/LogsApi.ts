@@ -40,10 +40,18 @@ const level = Schema.String.annotate({
   })
 )
 
+/** The maximum length of a searched text, in characters. */
+const MAX_CONTAINS = 500
+
 /** Filters and pagination of lines. All keys are optional. */
 const LogQuery = {
   after: integer("Only lines after this number: the `cursor` of the previous page.", 0, 999_999_999),
   level: Schema.optionalKey(level),
+  contains: Schema.optionalKey(
+    Schema.String.check(Schema.isMaxLength(MAX_CONTAINS)).annotate({
+      description: `Only lines whose message contains this text, in upper or lower case. At most ${MAX_CONTAINS} characters.`
+    })
+  ),
   step: Schema.optionalKey(
     Schema.String.annotate({
       description: "Only lines of a step of a pipeline: its path, or the address of a node, for the lines of all its items."
@@ -67,7 +75,7 @@ export class LogsApi extends HttpApiGroup.make("logs")
       description:
         "Returns the lines of all attempts, oldest first. Pass the `cursor` of the response as `after` to read the next page; repeat while " +
         "`more` is true. By default, the newest 10,000 lines and 1 MiB of a job are stored; a line with source `platform` replaces " +
-        "dropped lines. To receive lines live, follow the job's events. Every key that can read jobs can read their logs, which may " +
+        "dropped lines, and such a line with `ended` reports the end of each attempt without a result. To receive lines live, follow the job's events. Every key that can read jobs can read their logs, which may " +
         "contain secrets.",
       responses: {
         200: {

@@ -139,7 +139,7 @@ export const make = (
   registry: WorkerRegistry["Service"],
   followers: WaitList.WaitList,
   events: PlatformEventsService,
-  attemptEnded: (before: JobHead, after: JobHead) => void,
+  attemptEnded: (before: JobHead, after: JobHead, by: string | undefined) => void,
   nodes?: Nodes["Service"]
 ): JobNotifier => {
   /** The waiting workers of this node alone. */
@@ -221,7 +221,7 @@ export const make = (
         demand.wake(after.endpoint)
       }
       if (before.worker !== null && isParked(after)) {
-        attemptEnded(before, after)
+        attemptEnded(before, after, by)
         yield* registry.released(before.endpoint, before.worker, before.id)
         if (registry.mayExit(before.endpoint, before.worker)) stopPollers.wake(workerKey(before.endpoint, before.worker))
         demand.wake(after.endpoint)
@@ -231,7 +231,7 @@ export const make = (
     if (events.isOpen()) events.publish(changedEvent(after))
     followers.wake(after.id)
     if (before.status === "IN_PROGRESS" && before.worker !== null) {
-      attemptEnded(before, after)
+      attemptEnded(before, after, by)
       yield* registry.released(before.endpoint, before.worker, before.id)
       if (!blameless) registry.canaries.changed(before, after)
       if (by !== before.worker) stop(before.endpoint, before.worker, before.id)

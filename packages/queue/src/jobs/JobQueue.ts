@@ -50,6 +50,7 @@ import * as JobNotifier from "../events/JobNotifier.ts"
 import { PlatformEvents } from "../events/PlatformEvents.ts"
 import { notifyOnUncertainWrite } from "../events/UncertainWrites.ts"
 import * as WaitList from "../events/WaitList.ts"
+import * as AttemptLog from "../logs/AttemptLog.ts"
 import { JobLogs } from "../logs/JobLogs.ts"
 import { Budgets } from "../usage/Budgets.ts"
 import { UsageMeter } from "../usage/UsageMeter.ts"
@@ -232,11 +233,16 @@ const make = Effect.gen(function*() {
   const nodes = Option.getOrUndefined(yield* Effect.serviceOption(Nodes))
   const events = yield* PlatformEvents
   const budgets = yield* Budgets
+  const meter = yield* UsageMeter
+  const attempts = logs === undefined ? undefined : yield* AttemptLog.make(jobStore, logs)
   const notifier = JobNotifier.make(
     registry,
     logs?.followers ?? WaitList.shared(WaitList.make(), JobNotifier.FOLLOWERS, nodes),
     events,
-    (yield* UsageMeter).attemptEnded,
+    (before, after, by) => {
+      meter.attemptEnded(before, after)
+      attempts?.ended(before, after, by)
+    },
     nodes
   )
   const { notify, notifyAll, demand, followers, readers, webhookSenders } = notifier

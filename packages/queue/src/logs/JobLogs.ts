@@ -58,6 +58,8 @@ export interface ReadOptions {
   readonly after?: number | undefined
   /** The lowest level to include. Default: all. */
   readonly level?: LogLevel | undefined
+  /** Returns only lines whose message contains this text, in upper or lower case. Default: all. */
+  readonly contains?: string | undefined
   /** Returns only lines of this step or node of a pipeline. Default: all. */
   readonly step?: string | undefined
   /** Default: 200. */
@@ -67,7 +69,7 @@ export interface ReadOptions {
 /** A page of a job's lines. Each gap in the numbers becomes a line that counts the dropped lines. */
 export interface ReadPage {
   readonly lines: ReadonlyArray<LogLine>
-  /** Number of the last line that was read, including lines below `level` and of other steps. */
+  /** Number of the last line that was read, including lines that do not match. */
   readonly cursor: number
   readonly more: boolean
 }
@@ -114,6 +116,8 @@ export class JobLogs extends Context.Service<JobLogs, {
    * fills a batch: the call then waits until the batch is written.
    */
   readonly write: (line: WorkerLogLine) => Effect.Effect<boolean>
+  /** Adds a line of the platform to a job. */
+  readonly add: (endpoint: EndpointId, job: JobId, line: LogEntry) => Effect.Effect<void>
   /** Writes the pending lines. */
   readonly flush: Effect.Effect<void>
   /** A page of a job's lines. */
@@ -200,6 +204,18 @@ const make = Effect.gen(function*() {
     return known?.worker === worker ? { job, attempt: known.attempt } : undefined
   })
 
+  const add = Effect.fnUntraced(function*(endpoint: EndpointId, job: JobId, entry: LogEntry) {
+    const unwritten = pending.get(job)
+    if (unwritten === undefined) pending.set(job, { endpoint, lines: [entry] })
+    else unwritten.lines.push(entry)
+    pendingLines += 1
+    if (pendingLines >= BATCH_LINES) yield* flush
+    else if (!scheduled) {
+      scheduled = true
+      yield* Effect.forkIn(flushSoon, scope)
+    }
+  })
+
   const write = Effect.fnUntraced(function*(line: WorkerLogLine) {
     const { endpoint, level, message, source, step, worker } = line
     const key = workerKey(endpoint, worker)
@@ -211,7 +227,7 @@ const make = Effect.gen(function*() {
     const owner = yield* ownerOf(line)
     if (owner === undefined || !isJobId(owner.job)) return false
     const release = registry.releaseOf(endpoint, worker)
-    const entry = {
+    yield* add(endpoint, owner.job, {
       time: clock.currentTimeMillisUnsafe(),
       level,
       source,
@@ -220,28 +236,21 @@ const make = Effect.gen(function*() {
       ...(release === undefined ? {} : { release }),
       message: truncateMessage(message),
       ...(step === undefined ? {} : { step })
-    }
-    const unwritten = pending.get(owner.job)
-    if (unwritten === undefined) pending.set(owner.job, { endpoint, lines: [entry] })
-    else unwritten.lines.push(entry)
-    pendingLines += 1
-    if (pendingLines >= BATCH_LINES) yield* flush
-    else if (!scheduled) {
-      scheduled = true
-      yield* Effect.forkIn(flushSoon, scope)
-    }
+    })
     return true
   })
 
   const read = Effect.fnUntraced(function*(
     endpoint: EndpointId,
     job: JobId,
-    { after = 0, level = "TRACE", limit = READ_LIMIT, step }: ReadOptions = {}
+    { after = 0, contains = "", level = "TRACE", limit = READ_LIMIT, step }: ReadOptions = {}
   ) {
+    const wanted = contains.toLowerCase()
     const lines: Array<LogLine> = []
     let cursor = after
     const isWanted = (line: LogLine) =>
-      isLevelEnabled(line.level, level) && (step === undefined || (line.step !== undefined && isWithin(line.step, step)))
+      (wanted === "" || line.message.toLowerCase().includes(wanted)) && isLevelEnabled(line.level, level) &&
+      (step === undefined || (line.step !== undefined && isWithin(line.step, step)))
     // When few lines match, scans several pages, up to SCAN_LIMIT lines, so that pages are rarely empty.
     for (let scanned = 0; scanned < SCAN_LIMIT;) {
       const page = yield* store.read(endpoint, job, cursor, Math.min(SCAN_LIMIT, limit))
@@ -270,7 +279,7 @@ const make = Effect.gen(function*() {
 
   yield* Effect.addFinalizer(() => flush)
 
-  return JobLogs.of({ write, flush, read, awaitTrailingLines, followers })
+  return JobLogs.of({ write, add, flush, read, awaitTrailingLines, followers })
 })
 
 /** Job logs, using the provided stores. Pending lines are written when the scope closes. */

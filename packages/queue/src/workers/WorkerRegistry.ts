@@ -218,6 +218,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
     const endpoints = new Map<EndpointId, Map<string, Entry>>()
     const wallClock = () => clock.currentTimeMillisUnsafe()
     const starts = WorkerStarts.make()
+    const startObserver = yield* WorkerStarts.StartObserver
     const createdAt = wallClock()
 
     /** The lost workers, oldest first. A lost worker may call again after its entry has been removed. */
@@ -392,7 +393,10 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
         Effect.sync(() => {
           const entry = entryOf(endpoint, worker)
           markSeen(entry)
-          if (call !== undefined && entry.start !== null && entry.start.readyAt === null) entry.start.readyAt = wallClock()
+          if (call !== undefined && entry.start !== null && entry.start.readyAt === null) {
+            entry.start.readyAt = wallClock()
+            startObserver({ endpoint, start: entry.start })
+          }
           return entry.renewalDueAt !== null && entry.renewalDueAt <= entry.lastSeenAt
         }),
       settingUp: (endpoint, worker, limitMs) =>

@@ -9,6 +9,7 @@
  * In memory only, and bounded: the last {@link REMEMBERED} workers. A worker's own calls create no entry, so a caller cannot displace others.
  */
 import type { EndpointId } from "@stint/contract/Ids"
+import * as Context from "effect/Context"
 
 /** Wall-clock times in milliseconds since 1970, like those of jobs. Null until the event has happened. */
 export interface WorkerStart {
@@ -31,6 +32,35 @@ export interface EndpointStart {
   readonly endpoint: EndpointId
   readonly start: Readonly<WorkerStart>
 }
+
+/** The parts of a start, in milliseconds. Without `pull` or `setup`: the start had no such part. */
+export interface StartParts {
+  readonly pull?: number
+  readonly create: number
+  readonly start: number
+  readonly setup?: number
+  readonly prepare: number
+}
+
+/** The parts of a start whose worker is ready. Their sum is the time from the request of the worker until it asked for a job. */
+export const partsOf = ({ calledAt, createdAt, pulledAt, readyAt, requestedAt, setupAt }: Readonly<WorkerStart>): StartParts => {
+  const pulled = pulledAt ?? requestedAt
+  const created = createdAt ?? pulled
+  const called = Math.max(created, calledAt ?? created)
+  const ready = readyAt ?? called
+  return {
+    ...(pulledAt === undefined ? {} : { pull: Math.max(0, pulled - requestedAt) }),
+    create: Math.max(0, created - pulled),
+    start: called - created,
+    ...(setupAt === undefined ? {} : { setup: Math.max(0, ready - setupAt) }),
+    prepare: Math.max(0, (setupAt ?? ready) - called)
+  }
+}
+
+/** Called when a worker that a pool has started first asks for a job. Default: does nothing. */
+export const StartObserver = Context.Reference<(start: EndpointStart) => void>("@stint/queue/StartObserver", {
+  defaultValue: () => () => {}
+})
 
 /** The number of workers whose start is remembered, even after their exit. About 200 bytes each. */
 export const REMEMBERED = 1_000

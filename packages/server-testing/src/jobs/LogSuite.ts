@@ -174,17 +174,27 @@ export const logs = (it: ServerIt): void => {
       yield* say(endpoint, worker.id, "two", { job: id, level: "ERROR", source: "stderr" })
       yield* say(endpoint, worker.id, "three", { job: id })
       const all = yield* logsOf(endpoint, id)
-      expect(all.lines.map(({ attempt, level, message, number }) => [number, attempt, level, message])).toEqual([
-        [1, 1, "DEBUG", "one"],
-        [2, 2, "ERROR", "two"],
-        [3, 2, "INFO", "three"]
+      expect(all.lines.map(({ number }) => number)).toEqual([1, 2, 3, 4])
+      const [ended, ...others] = all.lines.filter(({ source }) => source === "platform")
+      expect([ended, others]).toMatchObject([
+        { attempt: 1, level: "WARN", workerId: worker.id, ended: { outcome: "lost", error: expect.stringContaining(worker.id) } },
+        []
       ])
-      expect([all.cursor, all.more]).toEqual([3, false])
-      const first = yield* logsOf(endpoint, id, "?limit=2")
-      expect([first.lines.length, first.cursor, first.more]).toEqual([2, 2, true])
+      const printed = all.lines.filter(({ source }) => source !== "platform")
+      expect(printed.map(({ attempt, level, message }) => [attempt, level, message])).toEqual([
+        [1, "DEBUG", "one"],
+        [2, "ERROR", "two"],
+        [2, "INFO", "three"]
+      ])
+      expect([all.cursor, all.more]).toEqual([4, false])
+      const first = yield* logsOf(endpoint, id, "?limit=3")
+      expect([first.lines.length, first.cursor, first.more]).toEqual([3, 3, true])
       expect((yield* logsOf(endpoint, id, `?after=${first.cursor}`)).lines.map(({ message }) => message)).toEqual(["three"])
-      expect((yield* logsOf(endpoint, id, "?level=warn")).lines.map(({ message }) => message)).toEqual(["two"])
-      expect(yield* logsOf(endpoint, id, "?after=3")).toEqual({ lines: [], cursor: 3, more: false })
+      expect((yield* logsOf(endpoint, id, "?level=error")).lines.map(({ message }) => message)).toEqual(["two"])
+      expect((yield* logsOf(endpoint, id, "?contains=TH")).lines.map(({ message }) => message).at(-1)).toBe("three")
+      const nothing = yield* logsOf(endpoint, id, "?contains=four")
+      expect(nothing).toEqual({ lines: [], cursor: 4, more: false })
+      expect(yield* logsOf(endpoint, id, "?after=4")).toEqual({ lines: [], cursor: 4, more: false })
       expect((yield* logsOf(endpoint, (yield* endpoint.run({})).id)).lines).toEqual([])
     }))
 
@@ -198,7 +208,10 @@ export const logs = (it: ServerIt): void => {
       yield* Effect.flatMap(other.call(other.path(`logs/${id}`)), expectProblem(404))
       yield* Effect.flatMap(endpoint.call(endpoint.path(`logs/${id}`), { authorization: null }), expectProblem(401))
       for (
-        const [key, value] of [["after", "-1"], ["after", "x"], ["level", "loud"], ["limit", "0"], ["limit", "1001"]] as const
+        const [key, value] of [["after", "-1"], ["after", "x"], ["level", "loud"], ["limit", "0"], ["limit", "1001"], [
+          "contains",
+          "x".repeat(501)
+        ]] as const
       ) {
         const problem = yield* Effect.flatMap(endpoint.call(endpoint.path(`logs/${id}?${key}=${value}`)), expectProblem(400))
         expect(problem.errors?.[0]?.path).toEqual([key])

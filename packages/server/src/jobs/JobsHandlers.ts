@@ -33,6 +33,7 @@ import { searchEndpoint } from "./JobSearchRequest.ts"
 import { extendedJobJson, jobJson, jobListItem, receiptJson, streamJson } from "./JobView.ts"
 import { SubmitOperations } from "./SubmitOperations.ts"
 import { submitter } from "./SubmitRequest.ts"
+import { TraceLinks } from "./TraceLinks.ts"
 
 /** Whether `?explain` or `?input` is set: without a value, or with any value except "false" and "0". */
 const isSet = (value: string | undefined): boolean => value !== undefined && value !== "false" && value !== "0"
@@ -55,6 +56,7 @@ export const layer = HttpApiBuilder.group(
     const models = yield* Models
     const runs = yield* RunQueue
     const limits = yield* Limits
+    const traceOf = yield* TraceLinks
     const { run, runsync } = yield* SubmitOperations
 
     const receipt = (job: JobHead) => json(receiptJson(job))
@@ -115,7 +117,9 @@ export const layer = HttpApiBuilder.group(
         now,
         roll
       }
-      return yield* trackedJson(extendedJobJson(job, endpoint, { explanation: explain(facts), input }))
+      const trace = yield* mapStoreErrors(traceOf(job))
+      const explanation = trace === undefined ? explain(facts) : { ...explain(facts), trace }
+      return yield* trackedJson(extendedJobJson(job, endpoint, { explanation, input }))
     })
 
     const status = Effect.fnUntraced(function*({ params, query }: {

@@ -6,7 +6,7 @@ import type { LogLine } from "@stint/store/JobLogStore"
 
 /** A line in its wire format. */
 export const logLineForCaller = (
-  { attempt, level, message, number, release, source, step, time, worker }: LogLine
+  { attempt, ended, level, message, number, release, source, step, time, worker }: LogLine
 ): JobLogLine => ({
   number,
   time,
@@ -16,5 +16,6 @@ export const logLineForCaller = (
   source,
   ...(step === undefined ? {} : { step }),
   ...(worker === null ? {} : { workerId: worker }),
-  ...(release === undefined ? {} : { release })
+  ...(release === undefined ? {} : { release }),
+  ...(ended === undefined ? {} : { ended })
 })

@@ -82,19 +82,95 @@ export const logEventRules = (rule: LogRule): void => {
       yield* log("ann", "first")
       yield* queue.append(Scenario.holderOf(job), toJsonText("lost"))
       yield* queue.workerGone(endpoint.id, "ann", "Worker ann was killed by SIGKILL.")
+      yield* Scenario.settle
       yield* logs.flush
-      const before = yield* all(queue.follow(endpoint.id, job.id).pipe(Stream.take(2)))
-      assert.deepStrictEqual(before.map(summarize), ["log first", "IN_QUEUE 1"])
+      const lost = ["log first", "log Attempt 1 lost its worker after 0 ms: Worker ann was killed by SIGKILL."]
+      const before = yield* all(queue.follow(endpoint.id, job.id).pipe(Stream.take(3)))
+      assert.deepStrictEqual(before.map(summarize), [...lost, "IN_QUEUE 1"])
       const again = yield* takeOne("bob")
       yield* queue.append(Scenario.holderOf(again), toJsonText("kept"))
       yield* log("bob", "second")
       yield* finish(again)
       yield* logs.flush
       const rest = ["IN_PROGRESS 2", "chunk \"kept\"", "log second", "COMPLETED"]
-      assert.deepStrictEqual((yield* all(queue.follow(endpoint.id, job.id))).map(summarize), ["log first", ...rest])
+      assert.deepStrictEqual((yield* all(queue.follow(endpoint.id, job.id))).map(summarize), [...lost, ...rest])
       assert.deepStrictEqual(
         (yield* all(queue.follow(endpoint.id, job.id, Scenario.resumeAfter(before.at(-1))))).map(summarize),
         rest
+      )
+    }))
+
+  rule("reports the end of each attempt without a result in the job's log", () =>
+    Effect.gen(function*() {
+      const logs = yield* JobLogs
+      const { endpoint, fail, finish, queue, submit, takeOne } = yield* Scenario.make({ maxAttempts: 3 })
+      const { id } = yield* submit({ policy: { retry: { onError: true } } })
+      const failed = yield* takeOne("ann")
+      yield* Scenario.pass(500)
+      yield* fail(failed, `{"error_type":"KeyError","error_message":"no user","error_traceback":"at find (/app/users.ts:1:2)"}`)
+      yield* Scenario.settle
+      yield* takeOne("bob")
+      yield* queue.returnJobs(endpoint.id, "bob", [id])
+      yield* takeOne("cid")
+      yield* Scenario.pass(10_000)
+      yield* queue.tick
+      yield* Scenario.settle
+      const last = yield* takeOne("dan")
+      yield* fail(last, "no more")
+      yield* Scenario.settle
+      yield* queue.retry(endpoint.id, id)
+      yield* finish(yield* takeOne("eve"))
+      yield* Scenario.settle
+      yield* logs.flush
+      const { lines } = yield* logs.read(endpoint.id, id)
+      assert.deepStrictEqual(
+        lines.map(({ attempt, ended, level, message, source, time, worker }) => ({
+          attempt,
+          ended,
+          level,
+          message,
+          source,
+          time,
+          worker
+        })),
+        [
+          {
+            attempt: 1,
+            ended: { outcome: "failed", startedAt: 0, error: "KeyError: no user" },
+            level: "WARN",
+            message: "Attempt 1 failed after 500 ms: KeyError: no user",
+            source: "platform",
+            time: 500,
+            worker: "ann"
+          },
+          {
+            attempt: 2,
+            ended: { outcome: "returned", startedAt: 500 },
+            level: "INFO",
+            message: "Attempt 2 was returned to the queue after 0 ms.",
+            source: "platform",
+            time: 500,
+            worker: "bob"
+          },
+          {
+            attempt: 3,
+            ended: { outcome: "lost", startedAt: 500, error: "Worker cid was silent for 10 s and lost the job." },
+            level: "WARN",
+            message: "Attempt 3 lost its worker after 10 s: Worker cid was silent for 10 s and lost the job.",
+            source: "platform",
+            time: 10_500,
+            worker: "cid"
+          },
+          {
+            attempt: 4,
+            ended: { outcome: "failed", startedAt: 10_500, error: "no more" },
+            level: "WARN",
+            message: "Attempt 4 failed after 0 ms: no more",
+            source: "platform",
+            time: 10_500,
+            worker: "dan"
+          }
+        ]
       )
     }))
 
@@ -207,7 +283,7 @@ export const logEventRules = (rule: LogRule): void => {
           }
           yield* Fiber.join(working)
           assert.deepStrictEqual(
-            events.flatMap((one) => one._tag === "Log" ? [one.line.message] : []),
+            events.flatMap((one) => one._tag === "Log" && one.line.source === "log" ? [one.line.message] : []),
             Array.from({ length: lines }, (_, n) => `${n + 1}`)
           )
           const attempt = attempts.length

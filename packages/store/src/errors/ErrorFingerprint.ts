@@ -168,3 +168,12 @@ export const identify = (error: string, names: RunNames): ErrorIdentity => {
     frames
   }
 }
+
+/** The maximum length of {@link briefError}, in characters. */
+const MAX_BRIEF = 500
+
+/** The type and the message of an error in one text, without its traceback. */
+export const briefError = (error: string): string => {
+  const { message, type } = partsOf(error.slice(0, MAX_READ))
+  return (type === null || type === "" ? message : `${type}: ${message}`).slice(0, MAX_BRIEF)
+}

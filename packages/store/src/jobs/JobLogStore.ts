@@ -7,7 +7,7 @@
  * A new backend implements this service and passes `jobLogStoreSuite` of `@stint/store-testing`.
  */
 import type { EndpointId, JobId } from "@stint/contract/Ids"
-import { LogLevel, LogSource } from "@stint/contract/JobLogLine"
+import { AttemptEnd, LogLevel, LogSource } from "@stint/contract/JobLogLine"
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -25,7 +25,9 @@ export const LogEntry = Schema.Struct({
   release: Schema.optionalKey(Schema.Int),
   message: Schema.String,
   /** The path of the pipeline's step that wrote it. */
-  step: Schema.optionalKey(Schema.String)
+  step: Schema.optionalKey(Schema.String),
+  /** The attempt that has ended, in a line that the platform writes. */
+  ended: Schema.optionalKey(AttemptEnd)
 })
 export type LogEntry = typeof LogEntry.Type
 
@@ -82,8 +84,9 @@ export const READ_BYTES = 256 * 1024
 const LINE_BYTES = 64
 
 /** Size of a line in the quotas. */
-export const bytesOf = ({ message, step = "" }: LogEntry): number =>
-  LINE_BYTES + Buffer.byteLength(message) + Buffer.byteLength(step)
+export const bytesOf = ({ ended, message, step = "" }: LogEntry): number =>
+  LINE_BYTES + Buffer.byteLength(message) + Buffer.byteLength(step) +
+  (ended === undefined ? 0 : LINE_BYTES + Buffer.byteLength(ended.error ?? ""))
 
 /** Lines are stored and dropped in pieces. Large pieces are cheaper to write; small pieces use the quota better. */
 const PIECE_LINES = 256

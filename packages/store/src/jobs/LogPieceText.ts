@@ -4,11 +4,11 @@
 import * as Schema from "effect/Schema"
 import { LogEntry, type LogLine } from "./JobLogStore.ts"
 
-const { attempt, level, message, source, step, time, worker } = LogEntry.fields
+const { attempt, ended, level, message, release, source, step, time, worker } = LogEntry.fields
 
 /**
- * A line, as an array, because property names would be repeated in each line. The last two are the release and the step. Lines of earlier versions have
- * neither.
+ * A line, as an array, because property names would be repeated in each line. The last three are the release, the step and the end of an attempt; null
+ * where a later one follows. Lines of earlier versions have none of them.
  */
 const Cells = Schema.Tuple([
   time,
@@ -18,16 +18,21 @@ const Cells = Schema.Tuple([
   worker,
   Schema.Int,
   message,
-  Schema.optionalKey(Schema.NullOr(Schema.Int)),
-  step
+  Schema.optionalKey(Schema.NullOr(release.schema)),
+  Schema.optionalKey(Schema.NullOr(step.schema)),
+  ended
 ])
 
 const decodeCells = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Array(Cells)))
 
 /** The text of the lines. `chunkOf`: the number of chunks that an attempt had written before its line. */
 export const pieceText = (lines: ReadonlyArray<LogEntry>, chunkOf: (attempt: number) => number): string =>
-  JSON.stringify(lines.map(({ attempt, level, message, release, source, step, time, worker }): typeof Cells.Encoded => {
+  JSON.stringify(lines.map((line): typeof Cells.Encoded => {
+    const { attempt, ended, level, message, release, source, step, time, worker } = line
     const chunk = chunkOf(attempt)
+    if (ended !== undefined) {
+      return [time, level, source, attempt, worker, chunk, message, release ?? null, step ?? null, ended]
+    }
     if (step !== undefined) return [time, level, source, attempt, worker, chunk, message, release ?? null, step]
     return release === undefined
       ? [time, level, source, attempt, worker, chunk, message]
@@ -37,7 +42,7 @@ export const pieceText = (lines: ReadonlyArray<LogEntry>, chunkOf: (attempt: num
 /** The lines in a text. The last line has the number `last`. */
 export const linesOf = (text: string, last: number): ReadonlyArray<LogLine> => {
   const cells = decodeCells(text)
-  return cells.map(([time, level, source, attempt, worker, chunk, message, release, step], index) => ({
+  return cells.map(([time, level, source, attempt, worker, chunk, message, release, step, ended], index) => ({
     number: last - cells.length + index + 1,
     time,
     level,
@@ -47,6 +52,7 @@ export const linesOf = (text: string, last: number): ReadonlyArray<LogLine> => {
     chunk,
     message,
     ...(release === undefined || release === null ? {} : { release }),
-    ...(step === undefined ? {} : { step })
+    ...(step === undefined || step === null ? {} : { step }),
+    ...(ended === undefined ? {} : { ended })
   }))
 }

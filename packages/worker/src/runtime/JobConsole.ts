@@ -7,12 +7,16 @@
  *
  * In a step of a pipeline, the line also has the step's path.
  *
- * Concurrent jobs share one standard output, so without the id the platform could not attribute a line to its job. Outside a job, and when the
- * worker is not on a platform, `console` is unchanged. Output that bypasses `console` (`process.stdout.write`, other loggers, child processes)
+ * Concurrent jobs share one standard output, so without the id the platform could not attribute a line to its job. In a handler function, a call
+ * belongs to the function's job, also after an `await`; in an Effect, to the job of the fiber that runs, so not after an `await` within
+ * `Effect.promise`. Outside a job, and when the worker is not on a platform, `console` is unchanged. Output that bypasses `console`
+ * (`process.stdout.write`, other loggers, child processes)
  * stays plain text.
  */
 import { truncateMessage } from "@stint/contract/LogMessage"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import { CurrentJob } from "../handlers/CurrentJob.ts"
 import { CurrentStep } from "../handlers/CurrentStep.ts"
@@ -36,10 +40,16 @@ const format = (parts: ReadonlyArray<unknown>): string => process.getBuiltinModu
 
 type Print = (...parts: ReadonlyArray<unknown>) => void
 
+/** A service of the Effect that calls this. */
+const ofFiber = <Id, Service>(tag: Context.Key<Id, Service>): Service | undefined => {
+  const fiber = Fiber.getCurrent()
+  return fiber === undefined ? undefined : Context.getOrUndefined(fiber.context, tag)
+}
+
 /** The JSON line of one call. */
 const lineOf = (method: Method, job: string, parts: ReadonlyArray<unknown>): string => {
   const { level, source } = METHODS[method]
-  const step = RunningJob.service(CurrentStep)
+  const step = RunningJob.service(CurrentStep) ?? ofFiber(CurrentStep)
   return JSON.stringify({
     requestId: job,
     message: truncateMessage(format(parts)),
@@ -51,7 +61,7 @@ const lineOf = (method: Method, job: string, parts: ReadonlyArray<unknown>): str
 
 /** Prints a tagged line in a job, and calls the original method outside jobs. */
 const tagged = (method: Method, print: Print): Print => (...parts) => {
-  const job = RunningJob.service(CurrentJob)
+  const job = RunningJob.service(CurrentJob) ?? ofFiber(CurrentJob)
   if (job === undefined) return print(...parts)
   process[METHODS[method].source].write(`${lineOf(method, job.id, parts)}\n`)
 }
