@@ -104,7 +104,11 @@ describe.concurrent.each([
 
       const id = await platform.run("called", { log })
       // The run waits without a worker when the event arrives.
-      await until("the park to be stored", () => [...moments].some((one) => one.startsWith("after park")) || undefined, GENEROUS)
+      await until(
+        "the park to be stored",
+        () => [...moments].some((one) => one.startsWith("after park")) || undefined,
+        4 * GENEROUS
+      )
       const answer = await until("the event to be accepted", async () => {
         const response = await fetch(`${proxy.url}/v2/called/events`, {
           method: "POST",
