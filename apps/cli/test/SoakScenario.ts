@@ -26,6 +26,9 @@ import { FIXTURES, PlatformProcess, until } from "./PlatformProcess.ts"
 const CAPACITY_MILLIS = 10_000
 const CALLERS = 32
 
+/** A part of every input, 2 kB: jobs that stay in the database show soon. */
+const TEXT = "x".repeat(2_000)
+
 /** A job without a response or an end within this time counts as lost. Milliseconds. */
 const LOST_AFTER = 60_000
 
@@ -121,23 +124,23 @@ export const soak = async (
   const isDone = ({ output, status }: { readonly output?: unknown; readonly status: string }, chunks: number): boolean =>
     status === "COMPLETED" && Array.isArray(output) && output.length === chunks
   const waitFor = async (n: number, fails = 0): Promise<void> => {
-    if (!isDone(await platform.runSync("soak", { n, fails }), 1)) counts.lost += 1
+    if (!isDone(await platform.runSync("soak", { n, fails, text: TEXT }), 1)) counts.lost += 1
   }
   /** Waits for the end of a job that was submitted with `/run`. */
   const awaitEnd = async (id: string): Promise<void> => {
     const { body } = await platform.request("GET", `/v2/soak/status-sync/${id}?wait=${LOST_AFTER}`)
     if (!isDone(body as { readonly status: string }, 1)) counts.lost += 1
   }
-  const submitted = async (n: number): Promise<void> => awaitEnd(await platform.run("soak", { n }))
+  const submitted = async (n: number): Promise<void> => awaitEnd(await platform.run("soak", { n, text: TEXT }))
   let isMeasuring = false
   // Deliveries stay in the database for a week, so a shorter run sees them only grow.
   const withWebhook = async (n: number): Promise<void> => {
     if (isMeasuring) return submitted(n)
-    const { body } = await platform.request("POST", "/v2/soak/run", { input: { n }, webhook: hooks.url })
+    const { body } = await platform.request("POST", "/v2/soak/run", { input: { n, text: TEXT }, webhook: hooks.url })
     await awaitEnd((body as { readonly id: string }).id)
   }
   const cancel = async (n: number): Promise<void> => {
-    const id = await platform.run("soak", { n })
+    const id = await platform.run("soak", { n, text: TEXT })
     await platform.request("POST", `/v2/soak/cancel/${id}`)
     counts.cancels += 1
   }
@@ -146,7 +149,7 @@ export const soak = async (
     await waitFor(n, 1)
   }
   const follow = async (n: number): Promise<void> => {
-    const id = await platform.run("soak", { n, chunks: 3 })
+    const id = await platform.run("soak", { n, chunks: 3, text: TEXT })
     const response = await fetch(`${platform.url}/v2/soak/events/${id}`, {
       signal: AbortSignal.timeout(LOST_AFTER),
       headers: { authorization: `Bearer ${platform.key}` }
