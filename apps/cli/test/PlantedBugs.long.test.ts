@@ -101,21 +101,21 @@ const planted: ReadonlyArray<Planted> = [
     rule: "R15",
     what: "the platform keeps every job in memory",
     says: "memory of the platform",
-    run: (options) => soak({ ...options, minutes: 2 })
+    run: (options) => soak({ ...options, minutes: 1 })
   },
   {
     bug: "R15, descriptors",
     rule: "R15",
     what: "some jobs leave a file open",
     says: "descriptors of the platform",
-    run: (options) => soak({ ...options, minutes: 2 })
+    run: (options) => soak({ ...options, minutes: 1 })
   },
   {
     bug: "R15, database",
     rule: "R15",
     what: "jobs stay in the database after their retention",
     says: "used size of the database",
-    run: (options) => soak({ ...options, minutes: 2 })
+    run: (options) => soak({ ...options, minutes: 1 })
   }
 ]
 

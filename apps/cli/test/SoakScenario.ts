@@ -13,7 +13,7 @@
  */
 import { SeededRandom } from "@stint/store-testing"
 import { once } from "node:events"
-import { mkdtemp, open, readdir, readFile, rm, stat } from "node:fs/promises"
+import { mkdtemp, readdir, readFile, rm, stat } from "node:fs/promises"
 import { createServer } from "node:http"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -57,17 +57,20 @@ const descriptorsOf = async (pid: number): Promise<number> => (await readdir(`/p
 const sizeOf = async (folder: string, file: string): Promise<number> => (await stat(join(folder, file))).size
 
 /**
- * The bytes of a SQLite file without its free pages, as of its last checkpoint, from its header: https://www.sqlite.org/fileformat.html. The file itself
- * keeps up to a quarter of free pages, so its size follows the largest number of jobs at a time.
+ * The bytes of a SQLite database without its free pages, from the header on its first page, which may still be in the WAL
+ * (https://www.sqlite.org/fileformat.html). The file keeps up to a quarter of free pages, so its size follows the largest number of jobs at a time.
  */
 const usedBytesOf = async (file: string): Promise<number> => {
-  const handle = await open(file)
-  try {
-    const { buffer } = await handle.read(Buffer.alloc(100), 0, 100, 0)
-    return buffer.readUInt16BE(16) * (buffer.readUInt32BE(28) - buffer.readUInt32BE(36))
-  } finally {
-    await handle.close()
+  const wal = await readFile(`${file}-wal`)
+  let first = (await readFile(file)).subarray(0, 100)
+  const pageSize = wal.readUInt32BE(8)
+  const salts = wal.subarray(16, 24)
+  for (let frame = 32; frame + 24 + pageSize <= wal.length; frame += 24 + pageSize) {
+    // Frames with other salts are from before the last checkpoint.
+    if (!wal.subarray(frame + 8, frame + 16).equals(salts)) break
+    if (wal.readUInt32BE(frame) === 1) first = wal.subarray(frame + 24, frame + 124)
   }
+  return pageSize * (first.readUInt32BE(28) - first.readUInt32BE(36))
 }
 
 /** The worker: the only child of the platform that runs for long and is measured. */
