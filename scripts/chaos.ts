@@ -37,6 +37,8 @@ if (seed !== undefined && !/^\d+$/.test(seed)) {
 process.env["STINT_CHAOS_MINUTES"] = String(minutes)
 if (seed !== undefined) process.env["STINT_PROPERTY_SEED"] = seed
 
+const commit = `${commitOf().slice(0, 8)}${isChanged() ? " with changes" : ""}`
+
 const vitest = await startVitest(
   [
     "packages/store-testing/test/MemoryJobStore",
@@ -114,7 +116,7 @@ if (report) {
   recordRuns(scenarios.map((test) => ({
     scenario: test.fullName.replace(/^chaos: /, ""),
     date,
-    commit: `${commitOf().slice(0, 8)}${isChanged() ? " with changes" : ""}`,
+    commit,
     minutes,
     cores: availableParallelism(),
     ...(seed === undefined ? {} : { seed }),

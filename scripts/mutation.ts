@@ -40,9 +40,14 @@ const TARGETS: Readonly<Record<string, Target>> = {
     files: ["packages/store/src/runs/RunMachine.ts"],
     tests: ["packages/store-testing/test/MemoryJobStore.test.ts"]
   },
+  addresses: {
+    title: "the rules of the address guard",
+    files: ["packages/http-guard/src/AddressGuard.ts"],
+    tests: ["packages/http-guard/test/AddressGuard.test.ts"]
+  },
   guard: {
-    title: "the address guard, lookups, redirects and URLs of outbound requests",
-    files: ["packages/http-guard/src/{AddressGuard,GuardedLookup,Redirect,RequestUrl}.ts"],
+    title: "lookups, redirects and URLs of guarded requests",
+    files: ["packages/http-guard/src/{GuardedLookup,Redirect,RequestUrl}.ts"],
     tests: ["packages/http-guard/test/*.test.ts"]
   },
   cursors: {

@@ -13,7 +13,7 @@
  */
 import { SeededRandom } from "@stint/store-testing"
 import { once } from "node:events"
-import { mkdtemp, open, readdir, readFile, rm, stat } from "node:fs/promises"
+import { mkdtemp, readdir, readFile, rm, stat } from "node:fs/promises"
 import { createServer } from "node:http"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -25,6 +25,9 @@ import { FIXTURES, PlatformProcess, until } from "./PlatformProcess.ts"
 
 const CAPACITY_MILLIS = 10_000
 const CALLERS = 32
+
+/** A part of every input, 2 kB: jobs that stay in the database show soon. */
+const TEXT = "x".repeat(2_000)
 
 /** A job without a response or an end within this time counts as lost. Milliseconds. */
 const LOST_AFTER = 60_000
@@ -54,17 +57,20 @@ const descriptorsOf = async (pid: number): Promise<number> => (await readdir(`/p
 const sizeOf = async (folder: string, file: string): Promise<number> => (await stat(join(folder, file))).size
 
 /**
- * The bytes of a SQLite file without its free pages, as of its last checkpoint, from its header: https://www.sqlite.org/fileformat.html. The file itself
- * keeps up to a quarter of free pages, so its size follows the largest number of jobs at a time.
+ * The bytes of a SQLite database without its free pages, from the header on its first page, which may still be in the WAL
+ * (https://www.sqlite.org/fileformat.html). The file keeps up to a quarter of free pages, so its size follows the largest number of jobs at a time.
  */
 const usedBytesOf = async (file: string): Promise<number> => {
-  const handle = await open(file)
-  try {
-    const { buffer } = await handle.read(Buffer.alloc(100), 0, 100, 0)
-    return buffer.readUInt16BE(16) * (buffer.readUInt32BE(28) - buffer.readUInt32BE(36))
-  } finally {
-    await handle.close()
+  const wal = await readFile(`${file}-wal`)
+  let first = (await readFile(file)).subarray(0, 100)
+  const pageSize = wal.readUInt32BE(8)
+  const salts = wal.subarray(16, 24)
+  for (let frame = 32; frame + 24 + pageSize <= wal.length; frame += 24 + pageSize) {
+    // Frames with other salts are from before the last checkpoint.
+    if (!wal.subarray(frame + 8, frame + 16).equals(salts)) break
+    if (wal.readUInt32BE(frame) === 1) first = wal.subarray(frame + 24, frame + 124)
   }
+  return pageSize * (first.readUInt32BE(28) - first.readUInt32BE(36))
 }
 
 /** The worker: the only child of the platform that runs for long and is measured. */
@@ -121,23 +127,23 @@ export const soak = async (
   const isDone = ({ output, status }: { readonly output?: unknown; readonly status: string }, chunks: number): boolean =>
     status === "COMPLETED" && Array.isArray(output) && output.length === chunks
   const waitFor = async (n: number, fails = 0): Promise<void> => {
-    if (!isDone(await platform.runSync("soak", { n, fails }), 1)) counts.lost += 1
+    if (!isDone(await platform.runSync("soak", { n, fails, text: TEXT }), 1)) counts.lost += 1
   }
   /** Waits for the end of a job that was submitted with `/run`. */
   const awaitEnd = async (id: string): Promise<void> => {
     const { body } = await platform.request("GET", `/v2/soak/status-sync/${id}?wait=${LOST_AFTER}`)
     if (!isDone(body as { readonly status: string }, 1)) counts.lost += 1
   }
-  const submitted = async (n: number): Promise<void> => awaitEnd(await platform.run("soak", { n }))
+  const submitted = async (n: number): Promise<void> => awaitEnd(await platform.run("soak", { n, text: TEXT }))
   let isMeasuring = false
   // Deliveries stay in the database for a week, so a shorter run sees them only grow.
   const withWebhook = async (n: number): Promise<void> => {
     if (isMeasuring) return submitted(n)
-    const { body } = await platform.request("POST", "/v2/soak/run", { input: { n }, webhook: hooks.url })
+    const { body } = await platform.request("POST", "/v2/soak/run", { input: { n, text: TEXT }, webhook: hooks.url })
     await awaitEnd((body as { readonly id: string }).id)
   }
   const cancel = async (n: number): Promise<void> => {
-    const id = await platform.run("soak", { n })
+    const id = await platform.run("soak", { n, text: TEXT })
     await platform.request("POST", `/v2/soak/cancel/${id}`)
     counts.cancels += 1
   }
@@ -146,7 +152,7 @@ export const soak = async (
     await waitFor(n, 1)
   }
   const follow = async (n: number): Promise<void> => {
-    const id = await platform.run("soak", { n, chunks: 3 })
+    const id = await platform.run("soak", { n, chunks: 3, text: TEXT })
     const response = await fetch(`${platform.url}/v2/soak/events/${id}`, {
       signal: AbortSignal.timeout(LOST_AFTER),
       headers: { authorization: `Bearer ${platform.key}` }

@@ -413,7 +413,7 @@ const simulate = Effect.fnUntraced(function*(steps: ReadonlyArray<Step>) {
 })
 
 /** Runs a sequence against an empty store of this layer. The same sequence has the same outcome. */
-export const run = <E>(store: Layer.Layer<JobStore, E>, steps: ReadonlyArray<Step>): Effect.Effect<Outcome, unknown> =>
+const run = <E>(store: Layer.Layer<JobStore, E>, steps: ReadonlyArray<Step>): Effect.Effect<Outcome, unknown> =>
   Effect.scoped(simulate(steps)).pipe(
     Effect.provide(Layer.fresh(store), { local: true }),
     Random.withSeed(1),
@@ -421,7 +421,7 @@ export const run = <E>(store: Layer.Layer<JobStore, E>, steps: ReadonlyArray<Ste
   )
 
 /** What happened, and what is wrong, for a person to read. */
-export const describe = ({ lines, violations }: Outcome): string =>
+const describe = ({ lines, violations }: Outcome): string =>
   [...lines, ...violations.map(({ job, rule, text }) => `  ==> ${rule}${job === "" ? "" : `, ${job}`}: ${text}`)].join("\n")
 
 /** Runs random sequences. Fails with the shortest one that breaks a rule, as text. Returns the number of jobs. */
