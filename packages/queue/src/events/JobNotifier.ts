@@ -142,9 +142,17 @@ export const make = (
   attemptEnded: (before: JobHead, after: JobHead, by: string | undefined) => void,
   nodes?: Nodes["Service"]
 ): JobNotifier => {
+  /** Endpoints that have isolated jobs. */
+  const isolatingEndpoints = new Set<string>()
   /** The waiting workers of this node alone. */
   const localWorkers = WaitList.make()
-  const waitingWorkers = WaitList.shared(localWorkers, "workers", nodes)
+  // A node that has just started does not know that the endpoint has isolated jobs.
+  const waitingWorkers = WaitList.shared(
+    localWorkers,
+    "workers",
+    nodes,
+    (endpoint, count) => isolatingEndpoints.has(endpoint) ? undefined : count
+  )
   const readers = WaitList.shared(WaitList.make(), "readers", nodes)
   const webhookSenders = WaitList.make()
   const stopPollers = WaitList.make()
@@ -153,8 +161,6 @@ export const make = (
   const pendingStops = new Map<string, Map<string, PendingStop>>()
   /** Endpoints with a pre-wake scheduled in this turn of the event loop. */
   const preWaking = new Set<EndpointId>()
-  /** Endpoints that have isolated jobs. */
-  const isolatingEndpoints = new Set<string>()
   let closing = false
 
   const isIsolating = (endpoint: EndpointId) => isolatingEndpoints.size > 0 && isolatingEndpoints.has(endpoint)

@@ -42,11 +42,19 @@ interface Waiter {
 
 /**
  * A list that shares its wake-ups with the other nodes: each node's wake-ups reach the waiters of all. Without nodes, returns the list itself, so
- * there is no extra cost.
+ * there is no extra cost. `heeded`: how many waiters a wake-up of another node wakes here; undefined: all. Default: as many as it says.
  */
-export const shared = (list: WaitList, topic: string, nodes: Nodes["Service"] | undefined): WaitList => {
+export const shared = (
+  list: WaitList,
+  topic: string,
+  nodes: Nodes["Service"] | undefined,
+  heeded: (key: string, count: number) => number | undefined = (_, count) => count
+): WaitList => {
   if (nodes === undefined) return list
-  nodes.subscribe(topic, (hint) => hint === undefined ? list.wakeAll() : list.wake(hint.key, hint.count))
+  nodes.subscribe(
+    topic,
+    (hint) => hint === undefined ? list.wakeAll() : list.wake(hint.key, heeded(hint.key, hint.count))
+  )
   return {
     ...list,
     wake: (key, count = MANY) => {

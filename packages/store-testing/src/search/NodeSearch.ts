@@ -133,6 +133,8 @@ const simulate = Effect.fnUntraced(function*(steps: ReadonlyArray<Step>) {
   const held = new Map<string, Array<JobRecord>>()
   const readers = new Map<string, JobEvent | undefined>()
   const following = new Set<string>()
+  /** The idempotency keys of submissions without a response. */
+  const unanswered = new Set<string>()
   const chunks = new Map<string, number>()
   const calls = new Map<Fiber.Fiber<unknown, unknown>, Call>()
   const frozen = new Set<number>()
@@ -205,17 +207,20 @@ const simulate = Effect.fnUntraced(function*(steps: ReadonlyArray<Step>) {
     yield* say(`node ${node + 1}: chunk ${number} of ${name(job.id)}, attempt ${job.attempt}`)
   })
 
+  const submit = Effect.fnUntraced(function*(node: number, key: string) {
+    unanswered.add(key)
+    const { id } = yield* answered(node, (one) => one.submit({ idempotencyKey: key, input: toJsonText(key) }))
+    unanswered.delete(key)
+    if (!ids.includes(id)) ids.push(id)
+    history.record({ _tag: "Submitted", at: at(), job: id, key, attempts: ATTEMPTS })
+    yield* say(`node ${node + 1}: submits ${name(id)} with the key "${key}"`)
+  })
+
   /** `id`: the job of a caller's command. */
   const run = (command: NodeCommand, id: JobRecord["id"] | undefined): Effect.Effect<unknown, unknown> => {
     switch (command._tag) {
       case "Submit":
-        return Effect.gen(function*() {
-          const key = `order ${command.key}`
-          const { id } = yield* answered(command.node, (node) => node.submit({ idempotencyKey: key, input: toJsonText(key) }))
-          if (!ids.includes(id)) ids.push(id)
-          history.record({ _tag: "Submitted", at: at(), job: id, key, attempts: ATTEMPTS })
-          yield* say(`node ${command.node + 1}: submits ${name(id)} with the key "${key}"`)
-        })
+        return submit(command.node, `order ${command.key}`)
       case "Take":
         return Effect.gen(function*() {
           const { limit, node, waitMs, worker } = command
@@ -387,6 +392,8 @@ const simulate = Effect.fnUntraced(function*(steps: ReadonlyArray<Step>) {
   }
   network.restore()
   yield* settle
+  // Callers repeat a submission until it is answered.
+  for (const key of unanswered) yield* submit(0, key)
   for (let sweep = 0; sweep < 20; sweep++) {
     // Also jobs whose submission was never acknowledged.
     const open = (yield* store.list(endpoint.id, { limit: MANY })).jobs.filter(({ status }) => !isTerminal(status))
