@@ -112,8 +112,8 @@ export const takeRules = (rule: Rule, isOneNode: boolean): void => {
         assert.deepStrictEqual(yield* Effect.replicateEffect(lose, 4), [[], [], [], []])
         const { id } = yield* submit()
         const claim = store.claim(endpoint.id, 1, { _tag: "Claim", now: 0, worker: "ann" })
-        const [claimed, lost] = yield* Effect.all([claim, lose], { concurrency: 2 })
-        assert.deepStrictEqual(ids(claimed.jobs), [id])
+        // A claim that reads payloads from elsewhere may return after the loss, without the job.
+        const [, lost] = yield* Effect.all([claim, lose], { concurrency: 2 })
         assert.deepStrictEqual(lost.map((one) => one._tag === "Changed" ? one.after.id : one._tag), [id])
       }))
 
