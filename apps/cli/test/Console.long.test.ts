@@ -161,7 +161,7 @@ describe("the web console in a browser", () => {
     await page.getByText("wrote word 3 of 3").waitFor()
     await page.getByLabel("Level").selectOption("WARN")
     await page.getByText("the text is at its end").waitFor()
-    expect(await page.getByText("wrote word 3 of 3").count()).toBe(0)
+    await page.getByText("wrote word 3 of 3").waitFor({ state: "detached" })
     await page.getByRole("tab", { name: "Input" }).click()
     await page.getByLabel("the input", { exact: true }).getByText("alpha beta gamma").waitFor()
     await page.getByRole("link", { name: "Edit and run again" }).click()
