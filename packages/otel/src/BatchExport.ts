@@ -12,10 +12,12 @@
 import * as Effect from "effect/Effect"
 import { type HttpBody, HttpClient, HttpClientRequest } from "effect/http"
 import * as Latch from "effect/Latch"
+import { OtlpResource, OtlpSerialization } from "effect/observability"
 import * as Redacted from "effect/Redacted"
 import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
+import type { Identity } from "./OtelSdk.ts"
 import type { BatchSettings } from "./OtlpConfig.ts"
 
 /** The longest wait for the last items at shutdown, in milliseconds. */
@@ -45,14 +47,31 @@ export interface BatchExport<A> {
   readonly lose: (items: number, reason: string) => void
 }
 
+/** What the encoding of every signal uses: the encoder of the configured protocol, and the resource that exports. */
+export interface Encoding {
+  readonly otlp: OtlpSerialization.OtlpSerialization["Service"]
+  readonly resource: OtlpResource.Resource
+}
+
 /** Exports items until the scope closes. */
 export const make = Effect.fnUntraced(function*<A>(options: {
   readonly settings: BatchSettings
+  readonly identity: Identity
   readonly counts: Counts
   readonly words: Words
-  readonly encode: (items: ReadonlyArray<A>) => HttpBody.HttpBody
+  readonly encode: (items: ReadonlyArray<A>, encoding: Encoding) => HttpBody.HttpBody
 }): Effect.fn.Return<BatchExport<A>, never, HttpClient.HttpClient | Scope.Scope> {
-  const { counts, encode, settings, words } = options
+  const { counts, encode, identity, settings, words } = options
+  const encoding: Encoding = {
+    otlp: yield* Effect.provide(
+      OtlpSerialization.OtlpSerialization,
+      settings.protocol === "http/json" ? OtlpSerialization.layerJson : OtlpSerialization.layerProtobuf
+    ),
+    resource: OtlpResource.make({
+      serviceName: settings.serviceName ?? identity.serviceName,
+      attributes: { ...identity.attributes, ...settings.resource }
+    })
+  }
   const context = yield* Effect.context()
   const log = (line: Effect.Effect<void>) => void Effect.runForkWith(context)(line)
   const client = (yield* HttpClient.HttpClient).pipe(
@@ -86,7 +105,7 @@ export const make = Effect.fnUntraced(function*<A>(options: {
   }
 
   const send = (items: ReadonlyArray<A>) => {
-    const body = HttpClientRequest.setBody(request, encode(items))
+    const body = HttpClientRequest.setBody(request, encode(items, encoding))
     const compressed = settings.compression === "gzip" ? HttpClientRequest.compressBody(body, "gzip") : Effect.succeed(body)
     return Effect.flatMap(compressed, client.execute).pipe(
       Effect.timeout(settings.timeout),

@@ -3,7 +3,7 @@
  */
 import * as Effect from "effect/Effect"
 import type { HttpClient } from "effect/http"
-import { OtlpResource, OtlpSerialization } from "effect/observability"
+import { OtlpResource } from "effect/observability"
 import type * as Scope from "effect/Scope"
 import * as BatchExport from "./BatchExport.ts"
 import type { Identity } from "./OtelSdk.ts"
@@ -43,19 +43,11 @@ export const make = Effect.fnUntraced(function*(options: {
   readonly scope: { readonly name: string }
   readonly counts: BatchExport.Counts
 }): Effect.fn.Return<BatchExport.BatchExport<LogRecord>, never, HttpClient.HttpClient | Scope.Scope> {
-  const { counts, identity, scope, settings } = options
-  const { logs } = yield* Effect.provide(
-    OtlpSerialization.OtlpSerialization,
-    settings.protocol === "http/json" ? OtlpSerialization.layerJson : OtlpSerialization.layerProtobuf
-  )
-  const resource = OtlpResource.make({
-    serviceName: settings.serviceName ?? identity.serviceName,
-    attributes: { ...identity.attributes, ...settings.resource }
-  })
+  const { scope, ...target } = options
   return yield* BatchExport.make<LogRecord>({
-    settings,
-    counts,
+    ...target,
     words: { signal: "Log lines", item: "line", queueSetting: "OTEL_BLRP_MAX_QUEUE_SIZE" },
-    encode: (records) => logs({ resourceLogs: [{ resource, scopeLogs: [{ scope, logRecords: records.map(encode) }] }] })
+    encode: (records, { otlp, resource }) =>
+      otlp.logs({ resourceLogs: [{ resource, scopeLogs: [{ scope, logRecords: records.map(encode) }] }] })
   })
 })

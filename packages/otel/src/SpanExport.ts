@@ -4,7 +4,7 @@
  */
 import * as Effect from "effect/Effect"
 import type { HttpClient } from "effect/http"
-import { OtlpResource, OtlpSerialization, type OtlpTracer } from "effect/observability"
+import { OtlpResource, type OtlpTracer } from "effect/observability"
 import type * as Scope from "effect/Scope"
 import * as BatchExport from "./BatchExport.ts"
 import type { Identity } from "./OtelSdk.ts"
@@ -79,20 +79,12 @@ export const make = Effect.fnUntraced(function*(options: {
   readonly scope: { readonly name: string; readonly version?: string }
   readonly counts: BatchExport.Counts
 }): Effect.fn.Return<SpanExport, never, HttpClient.HttpClient | Scope.Scope> {
-  const { counts, identity, scope, settings } = options
-  const { traces } = yield* Effect.provide(
-    OtlpSerialization.OtlpSerialization,
-    settings.protocol === "http/json" ? OtlpSerialization.layerJson : OtlpSerialization.layerProtobuf
-  )
-  const resource = OtlpResource.make({
-    serviceName: settings.serviceName ?? identity.serviceName,
-    attributes: { ...identity.attributes, ...settings.resource }
-  })
+  const { scope, ...target } = options
   const { add, lose } = yield* BatchExport.make<FinishedSpan>({
-    settings,
-    counts,
+    ...target,
     words: { signal: "Traces", item: "span", queueSetting: "OTEL_BSP_MAX_QUEUE_SIZE" },
-    encode: (spans) => traces({ resourceSpans: [{ resource, scopeSpans: [{ scope, spans: spans.map(encode) }] }] })
+    encode: (spans, { otlp, resource }) =>
+      otlp.traces({ resourceSpans: [{ resource, scopeSpans: [{ scope, spans: spans.map(encode) }] }] })
   })
   return { add, lose: (spans) => lose(spans, "they could not be read from the store") }
 })

@@ -5,18 +5,12 @@
 import type { EndpointId } from "@stint/contract/Ids"
 import type { Depth } from "@stint/store/JobStore"
 import type { StoreError } from "@stint/store/StoreError"
-import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
-import * as Request from "effect/Request"
-import * as RequestResolver from "effect/RequestResolver"
+import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { Query } from "./Connection.ts"
-import { endOfTurn } from "./EndOfTurn.ts"
 import type { PostgresDatabase } from "./PostgresDatabase.ts"
+import * as SharedReads from "./SharedReads.ts"
 import * as TallyRows from "./TallyRows.ts"
-
-/** The maximum number of endpoints in one statement. */
-const MAX_ENDPOINTS = 500
 
 const decodeOldest = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int, Schema.Int]))
 
@@ -44,33 +38,18 @@ const oldestQueuedAt = async (query: Query, endpoint: EndpointId): Promise<numbe
   }
 }
 
-class DepthOf extends Request.Class<{ readonly endpoint: EndpointId }, Depth, StoreError> {}
-
 /** Reads the depth of an endpoint. */
-export const make = (db: PostgresDatabase["Service"]): (endpoint: EndpointId) => Effect.Effect<Depth, StoreError> => {
-  const resolver = RequestResolver.makeWith<DepthOf>({
-    batchKey: () => "depth",
-    delay: endOfTurn,
-    collectWhile: ({ size }) => size < MAX_ENDPOINTS,
-    runAll: (entries) =>
-      Effect.map(
-        db.read("depth", async (query) => {
-          const ids = [...new Set(entries.map(({ request }) => request.endpoint))]
-          const countsOf = await TallyRows.readAll(query, "endpoint", ids)
-          return new Map(
-            await Promise.all(ids.map(async (id): Promise<readonly [EndpointId, Depth]> => {
-              const depth = TallyRows.depthOf(countsOf(id))
-              return [id, { ...depth, oldestQueuedAt: depth.waiting > depth.waitingLow ? await oldestQueuedAt(query, id) : null }]
-            }))
-          )
-        }),
-        (depths) => {
-          for (const entry of entries) {
-            const depth = depths.get(entry.request.endpoint)
-            if (depth !== undefined) entry.completeUnsafe(Exit.succeed(depth))
-          }
-        }
+export const make = (db: PostgresDatabase["Service"]): (endpoint: EndpointId) => Effect.Effect<Depth, StoreError> =>
+  SharedReads.make((endpoints: ReadonlyArray<EndpointId>) =>
+    db.read("depth", async (query) => {
+      const ids = [...new Set(endpoints)]
+      const countsOf = await TallyRows.readAll(query, "endpoint", ids)
+      const depths = new Map(
+        await Promise.all(ids.map(async (id): Promise<readonly [EndpointId, Depth]> => {
+          const depth = TallyRows.depthOf(countsOf(id))
+          return [id, { ...depth, oldestQueuedAt: depth.waiting > depth.waitingLow ? await oldestQueuedAt(query, id) : null }]
+        }))
       )
-  })
-  return (endpoint) => Effect.request(new DepthOf({ endpoint }), resolver)
-}
+      return endpoints.flatMap((id) => depths.get(id) ?? [])
+    })
+  )

@@ -7,16 +7,10 @@
  */
 import type { StoreError } from "@stint/store/StoreError"
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
-import * as Request from "effect/Request"
-import * as RequestResolver from "effect/RequestResolver"
 import * as Schema from "effect/Schema"
-import { endOfTurn } from "./EndOfTurn.ts"
 import type { PostgresDatabase } from "./PostgresDatabase.ts"
+import * as SharedReads from "./SharedReads.ts"
 import type { WorkerOf } from "./Transaction.ts"
-
-/** The maximum number of workers in one statement. */
-const MAX_WORKERS = 500
 
 /** How often a worker is looked up while there are many dead rows. */
 const RARE_MILLIS = 1_000
@@ -26,8 +20,6 @@ const HOLDERS = `SELECT u.n::int FROM unnest($1::text[], $2::text[]) WITH ORDINA
   CROSS JOIN LATERAL (SELECT 1 FROM stint.running r WHERE r.endpoint = u.endpoint AND r.worker = u.worker LIMIT 1) held`
 
 const decodePosition = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int]))
-
-class Holds extends Request.Class<WorkerOf, boolean, StoreError> {}
 
 /** Reads whether a worker holds a job, as of the last commits. `elapsed`: the monotonic time in milliseconds. */
 export const make = (
@@ -53,24 +45,12 @@ export const make = (
     return false
   }
 
-  const resolver = RequestResolver.makeWith<Holds>({
-    batchKey: () => "holds",
-    delay: endOfTurn,
-    collectWhile: ({ size }) => size < MAX_WORKERS,
-    runAll: (entries) =>
-      Effect.map(
-        db.read("applyRunning", (query) =>
-          query(HOLDERS, [entries.map(({ request }) => request.endpoint), entries.map(({ request }) => request.worker)])),
-        (rows) => {
-          const holders = new Set(rows.map((row) =>
-            decodePosition(row)[0]
-          ))
-          entries.forEach((entry, index) => entry.completeUnsafe(Exit.succeed(holders.has(index + 1))))
-        }
-      )
-  })
-  return ({ endpoint, worker }) =>
-    Effect.suspend(() =>
-      isRecent({ endpoint, worker }) ? Effect.succeed(false) : Effect.request(new Holds({ endpoint, worker }), resolver)
-    )
+  const holds = SharedReads.make((workers: ReadonlyArray<WorkerOf>) =>
+    db.read("applyRunning", async (query) => {
+      const rows = await query(HOLDERS, [workers.map(({ endpoint }) => endpoint), workers.map(({ worker }) => worker)])
+      const holders = new Set(rows.map((row) => decodePosition(row)[0]))
+      return workers.map((_, index) => holders.has(index + 1))
+    })
+  )
+  return (worker) => Effect.suspend(() => isRecent(worker) ? Effect.succeed(false) : holds(worker))
 }

@@ -7,7 +7,7 @@ import * as JobQueue from "@stint/queue/JobQueue"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import { StoreFaults } from "@stint/store-testing"
 import { hasSlot } from "@stint/store/ConcurrencyRule"
-import { JobStore } from "@stint/store/JobStore"
+import type { JobStore } from "@stint/store/JobStore"
 import * as MemoryJobStore from "@stint/store/MemoryJobStore"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -18,14 +18,7 @@ import { submitKeys } from "../src/rules/IdempotencyChaosRules.ts"
 import { fullQueue, fullStorage } from "../src/rules/QueueLimitRules.ts"
 import { faultless } from "../src/rules/SimulationRules.ts"
 import { deadWorker } from "../src/rules/WorkerRules.ts"
-
-type Store = JobStore["Service"]
-
-/** The in-memory store with some operations replaced. */
-const planted = (replace: (store: Store) => Partial<Store>): Layer.Layer<JobStore> =>
-  Layer.effect(JobStore, Effect.map(JobStore, (store) => JobStore.of({ ...store, ...replace(store) }))).pipe(
-    Layer.provide(MemoryJobStore.layer)
-  )
+import { acceptsStaleResults, ignoresKeys, planted, type Store } from "./PlantedStores.ts"
 
 const world = (store: Layer.Layer<JobStore>) =>
   JobQueue.layer.pipe(Layer.provideMerge(Layer.mergeAll(StoreFaults.layer(store), WorkerRegistry.layer)))
@@ -41,25 +34,6 @@ const losesJobs = planted((store) => {
   const isLost = sometimes(10)
   return { insert: (job, key) => isLost() ? Effect.succeed({ _tag: "Inserted" }) : store.insert(job, key) }
 })
-
-/** Accepts the result of a worker whose lease belongs to another worker. */
-const acceptsStaleResults = planted((store) => ({
-  apply: (endpoint, id, event) =>
-    Effect.flatMap(
-      store.get(endpoint, id),
-      (job) =>
-        store.apply(
-          endpoint,
-          id,
-          event._tag === "Finish" && job?.status === "IN_PROGRESS" && job.worker !== null
-            ? { ...event, worker: job.worker, attempt: job.attempt }
-            : event
-        )
-    )
-}))
-
-/** Ignores idempotency keys. */
-const ignoresKeys = planted((store) => ({ insert: (job) => store.insert(job, undefined) }))
 
 /** Hands some jobs to two workers. */
 const handsOutTwice = planted((store) => {

@@ -2,36 +2,11 @@
  * The search of NodeSearch.test.ts over stores with planted bugs: it must find a short sequence that breaks the rule.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { JobStore } from "@stint/store/JobStore"
-import * as MemoryJobStore from "@stint/store/MemoryJobStore"
+import type { JobStore } from "@stint/store/JobStore"
 import * as Effect from "effect/Effect"
-import * as Layer from "effect/Layer"
+import type * as Layer from "effect/Layer"
 import { search } from "../src/search/NodeSearch.ts"
-
-type Store = JobStore["Service"]
-
-const planted = (replace: (store: Store) => Partial<Store>): Layer.Layer<JobStore> =>
-  Layer.effect(JobStore, Effect.map(JobStore, (store) => JobStore.of({ ...store, ...replace(store) }))).pipe(
-    Layer.provide(MemoryJobStore.layer)
-  )
-
-/** Accepts the late result of a worker although another worker has the job. */
-const acceptsStaleResults = planted((store) => ({
-  apply: (endpoint, id, event) =>
-    Effect.flatMap(
-      store.get(endpoint, id),
-      (job) =>
-        store.apply(
-          endpoint,
-          id,
-          event._tag === "Finish" && job?.status === "IN_PROGRESS" && job.worker !== null
-            ? { ...event, worker: job.worker, attempt: job.attempt }
-            : event
-        )
-    )
-}))
-
-const ignoresKeys = planted((store) => ({ insert: (job, _, quotas) => store.insert(job, undefined, quotas) }))
+import { acceptsStaleResults, ignoresKeys, planted, type Store } from "./PlantedStores.ts"
 
 /** Says that a running job was cancelled, and does not store it. */
 const forgetsCancels = planted((store) => ({

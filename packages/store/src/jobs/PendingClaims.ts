@@ -1,8 +1,9 @@
 /**
  * The claims of one node that a store has not committed yet, by worker.
  *
- * A store reads whether a worker holds jobs before it writes anything, because most workers that take jobs hold none. A worker that closes its
- * connection and takes again at once may receive a job of its earlier claim after this read, and nobody would return the job before its lease expires.
+ * When a worker takes jobs and holds none, each job that the store still assigns to it is lost (JobQueue). A store first reads whether there are any,
+ * because there are rarely. A worker may close its connection during a claim and take again before the claim is committed: this read does not see the
+ * claimed jobs yet, and they would stay assigned until their leases expire.
  */
 import type { EndpointId } from "@stint/contract/Ids"
 import * as Effect from "effect/Effect"
