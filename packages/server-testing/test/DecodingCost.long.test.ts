@@ -2,18 +2,12 @@
 import { describe, expect, it } from "@effect/vitest"
 import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
-import { BOMB_NAMES, type Cost, costText, isExpensive, layerServer, meter, PLACES, placeText } from "./DecodingCosts.ts"
+import { BOMB_NAMES, costText, isExpensive, layerServer, meter, PLACES, placeText } from "./DecodingCosts.ts"
 
 const SMALL = 100_000
 
 /** Below the limit of every operation. */
 const LARGE = 900_000
-
-/**
- * With the fixed part, 65 B of heap per byte. The most expensive case is a text of escapes within a run of `run-journal`, which is scanned once for each
- * level of the request's shape: 55 B.
- */
-const LARGE_MEMORY_PER_BYTE = 45
 
 describe("the cost of a body", () => {
   it.live("is proportional to its size, for every bomb at every value in every body", () =>
@@ -35,14 +29,13 @@ describe("the cost of a body", () => {
       Effect.gen(function*() {
         const costOf = yield* meter
         const expensive: Array<string> = []
-        const isTooMuch = (cost: Cost) => isExpensive(cost, LARGE_MEMORY_PER_BYTE)
         const steepest = { nanos: 0, bytes: 0 }
         for (const [at, place] of PLACES.entries()) {
           const bomb = BOMB_NAMES[at % BOMB_NAMES.length] ?? ""
-          const cost = yield* costOf(bomb, LARGE, place, isTooMuch)
+          const cost = yield* costOf(bomb, LARGE, place, isExpensive)
           steepest.nanos = Math.max(steepest.nanos, cost.nanos / cost.length)
           steepest.bytes = Math.max(steepest.bytes, cost.bytes / cost.length)
-          if (isTooMuch(cost)) expensive.push(`${placeText(bomb, place)}: ${costText(cost)}`)
+          if (isExpensive(cost)) expensive.push(`${placeText(bomb, place)}: ${costText(cost)}`)
         }
         yield* Console.log(`each byte costs at most ${Math.round(steepest.nanos)} ns and ${Math.round(steepest.bytes)} B of heap`)
         expect(expensive).toEqual([])

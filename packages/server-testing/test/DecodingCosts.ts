@@ -117,8 +117,8 @@ export const meter = Effect.gen(function*() {
 export const placeText = (bomb: string, { operation, path }: Place): string => `${bomb} at ${path.join(".")} of ${operation.name}`
 
 /** Whether a body cost more than its size allows. */
-export const isExpensive = ({ bytes, length, nanos }: Cost, memoryPerByte = MEMORY_PER_BYTE): boolean =>
-  nanos > FIXED_NANOS + TIME_PER_BYTE * length || bytes > FIXED_BYTES + memoryPerByte * length
+export const isExpensive = ({ bytes, length, nanos }: Cost): boolean =>
+  nanos > FIXED_NANOS + TIME_PER_BYTE * length || bytes > FIXED_BYTES + MEMORY_PER_BYTE * length
 
 /** `31 ms, 14 MB`. */
 export const costText = ({ bytes, nanos }: Cost): string => `${Math.round(nanos / 1e6)} ms, ${Math.round(bytes / 1e6)} MB`

@@ -92,6 +92,9 @@ const CLOSE_BRACE = 0x7D
 
 const isDigit = (code: number): boolean => code >= ZERO && code <= NINE
 
+/** Setting the bit 0x20 makes a letter lowercase. */
+const isHexDigit = (code: number): boolean => isDigit(code) || ((code | 0x20) >= 0x61 && (code | 0x20) <= 0x66)
+
 const isSpace = (code: number): boolean => code === 0x20 || code === 0x0A || code === 0x0D || code === 0x09
 
 /** The index after an escape sequence that starts at `from`; -1 when it is invalid. */
@@ -107,7 +110,11 @@ const endOfEscape = (text: string, from: number): number => {
     case 0x74: // t
       return from + 2
     case 0x75: // u
-      return /^[0-9a-f]{4}$/i.test(text.slice(from + 2, from + 6)) ? from + 6 : -1
+      return isHexDigit(text.charCodeAt(from + 2)) && isHexDigit(text.charCodeAt(from + 3)) &&
+          isHexDigit(text.charCodeAt(from + 4)) &&
+          isHexDigit(text.charCodeAt(from + 5))
+        ? from + 6
+        : -1
     default:
       return -1
   }
