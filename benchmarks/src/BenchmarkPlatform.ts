@@ -15,6 +15,8 @@ const bin = resolve(import.meta.dirname, "../../apps/cli/src/bin.ts")
 export interface Platform {
   readonly url: string
   readonly pid: number
+  /** Stops the platform and keeps its folder. */
+  readonly stop: () => Promise<void>
   /** Stops the platform and removes its folder. */
   readonly end: () => Promise<void>
 }
@@ -29,14 +31,16 @@ export const startPlatform = async (
     env: {
       PATH: process.env["PATH"],
       HOME: process.env["HOME"],
-      ...env,
       PORT: "0",
+      ...env,
       STINT_DATA_DIR: join(folder, "data"),
       STINT_API_KEY: KEY
     },
     stdio: ["ignore", "pipe", "ignore"]
   })
-  process.once("exit", () => child.kill())
+  const kill = () => child.kill()
+  process.once("exit", kill)
+  child.once("exit", () => process.off("exit", kill))
   const url = await new Promise<string>((found, failed) => {
     let text = ""
     child.once("exit", (code) => failed(new Error(`the platform exited with code ${code}:\n${text}`)))
@@ -46,12 +50,16 @@ export const startPlatform = async (
       if (match?.[1] !== undefined) found(match[1])
     })
   })
+  const stop = async () => {
+    child.kill("SIGTERM")
+    await new Promise((ended) => child.once("exit", ended))
+  }
   return {
     url,
     pid: child.pid ?? 0,
+    stop,
     end: async () => {
-      child.kill("SIGTERM")
-      await new Promise((ended) => child.once("exit", ended))
+      await stop()
       await rm(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 })
     }
   }

@@ -6,7 +6,8 @@
  *   settled --> recorded already: at once
  *           --> otherwise: waits. When every part of the run waits, the run parks:
  *                  an entry arrives within a second        --> continues
- *                  otherwise the run is parked             --> Dropped: the activation ends, and a later one continues
+ *                  otherwise, and at once if it only sleeps, the run is parked
+ *                                                          --> Dropped: the activation ends, and a later one continues
  * ```
  *
  * `active` counts the parts of the run that are not waiting. A part is counted before it resumes, so the count never drops to zero between two of its
@@ -16,6 +17,7 @@ import type { JournalEntry, JournalRecord, RunAnswer, RunWrite } from "@stint/co
 import { SETTLING_KINDS } from "@stint/contract/RunJournal"
 import type { ReceivedJob } from "@stint/worker/CurrentJob"
 import * as Cause from "effect/Cause"
+import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -86,9 +88,16 @@ export interface Group {
   unstarted: number
 }
 
-interface Waiter {
+/** What is known about a wait. */
+export interface Wait {
+  /** The `forEach` that the wait belongs to. */
+  readonly group?: Group | undefined
+  /** The time before which nothing settles the path, in milliseconds since 1970. Default: an entry may arrive at any time. */
+  readonly notBefore?: number | undefined
+}
+
+interface Waiter extends Wait {
   readonly settled: Deferred.Deferred<JournalEntry>
-  readonly group: Group | undefined
 }
 
 /** One activation of a run. */
@@ -108,7 +117,7 @@ export interface Activation {
   /** Records an entry together with the end of the run. */
   readonly recordLast: (record: JournalRecord) => void
   /** Waits until the platform settles the path. */
-  readonly settled: (path: string, group?: Group) => Effect.Effect<JournalEntry>
+  readonly settled: (path: string, wait?: Wait) => Effect.Effect<JournalEntry>
   /** Runs `one` for each index, at most `concurrency` at the same time. Fails with the first failure. */
   readonly parallel: <A, E, R>(
     count: number,
@@ -221,18 +230,22 @@ export const make = Effect.fnUntraced(function*(
   /** Sends one write of this run at a time, so that the responses arrive in order. */
   const write = (
     more: Pick<RunWrite, "records" | "park" | "finish">,
-    ask = false
+    { ask = false, hold = false }: { readonly ask?: boolean; readonly hold?: boolean } = {}
   ): Effect.Effect<RunAnswer, Dropped | JournalRefused> =>
     one.withPermits(1)(Effect.gen(function*() {
       const isAsked = ask || behind
-      const answer = yield* journal.write({
-        run: job.id,
-        attempt,
-        ...(job.leaseToken === undefined ? {} : { leaseToken: job.leaseToken }),
-        ...(started ? {} : { start: { definition: definition.hash, ...(definition.undo ? { undo: true } : {}) } }),
-        ...(isAsked ? { after: seen } : {}),
-        ...more
-      }, definition).pipe(Effect.catchTag("PlatformGone", (error) => Effect.fail(isLost(error))))
+      const answer = yield* journal.write(
+        {
+          run: job.id,
+          attempt,
+          ...(job.leaseToken === undefined ? {} : { leaseToken: job.leaseToken }),
+          ...(started ? {} : { start: { definition: definition.hash, ...(definition.undo ? { undo: true } : {}) } }),
+          ...(isAsked ? { after: seen } : {}),
+          ...more
+        },
+        definition,
+        hold
+      ).pipe(Effect.catchTag("PlatformGone", (error) => Effect.fail(isLost(error))))
       if (answer.state !== "running" && !(answer.state === "ended" && more.finish !== undefined)) {
         return yield* new Dropped({ state: answer.state, ...(answer.cause === undefined ? {} : { cause: answer.cause }) })
       }
@@ -243,7 +256,7 @@ export const make = Effect.fnUntraced(function*(
 
   /** Reads until nothing is missing. */
   const catchUp: Effect.Effect<void, Dropped> = Effect.suspend(() =>
-    Effect.flatMap(accepted(write({}, true)), () => behind ? catchUp : Effect.void)
+    Effect.flatMap(accepted(write({}, { ask: true })), () => behind ? catchUp : Effect.void)
   )
 
   /** Writes records. Returns those that the platform does not accept; the others are stored. */
@@ -324,11 +337,11 @@ export const make = Effect.fnUntraced(function*(
     if (behind) yield* catchUp
   })
 
-  const settled = (path: string, group?: Group): Effect.Effect<JournalEntry> =>
+  const settled = (path: string, wait: Wait = {}): Effect.Effect<JournalEntry> =>
     Effect.suspend(() => {
       const known = settledAt.get(path)
       if (known !== undefined) return Effect.succeed(known)
-      const waiter: Waiter = { settled: Deferred.makeUnsafe<JournalEntry>(), group }
+      const waiter: Waiter = { ...wait, settled: Deferred.makeUnsafe<JournalEntry>() }
       waiters.set(path, waiter)
       leave()
       return Deferred.await(waiter.settled)
@@ -349,7 +362,10 @@ export const make = Effect.fnUntraced(function*(
         yield* catchUp
         continue
       }
-      yield* accepted(write({ park: { seen, ...(wakeAfter() === 1 ? {} : { wakeAfter: wakeAfter() }) } }))
+      const soon = (yield* Clock.currentTimeMillis) + PARK_DELAY_MILLIS
+      // A run that only sleeps would hold its place in this worker for nothing.
+      const hold = [...waiters.values()].some(({ notBefore = 0 }) => notBefore <= soon)
+      yield* accepted(write({ park: { seen, ...(wakeAfter() === 1 ? {} : { wakeAfter: wakeAfter() }) } }, { hold }))
     }
   })
 

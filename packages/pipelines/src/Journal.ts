@@ -35,10 +35,14 @@ export class PlatformGone extends Schema.TaggedError<PlatformGone>()("PlatformGo
 
 export class Journal extends Context.Service<Journal, {
   /**
-   * Writes to a run; the records are durable when the effect completes. With `park`, the response may wait for an entry. Retries until the
-   * platform responds.
+   * Writes to a run; the records are durable when the effect completes. With `hold`, a run with `park` is not parked at once: the response waits up to
+   * `PARK_DELAY_MILLIS` for an entry. Retries until the platform responds.
    */
-  readonly write: (write: RunWrite, definition: DefinitionRef) => Effect.Effect<RunAnswer, JournalRefused | PlatformGone>
+  readonly write: (
+    write: RunWrite,
+    definition: DefinitionRef,
+    hold?: boolean
+  ) => Effect.Effect<RunAnswer, JournalRefused | PlatformGone>
   /** Announces the definition of this worker to the platform, so that runs that wait for it continue. Undefined: no platform. */
   readonly announce: ((definition: DefinitionRef) => Effect.Effect<void>) | undefined
   /**

@@ -3,7 +3,7 @@
  *
  * ```
  *   writes of all runs in one turn of the event loop --> one request --> responses, one per run
- *   a write with `park`                              --> its own request, because the platform holds it for up to a second
+ *   a write of a run that may continue soon          --> its own request, because the platform holds it for up to a second
  *
  *   no response, 408, 425, 429, 5xx  the same request again, with backoff: entries are stored once
  *   401, 403                         again, slowly, with an ERROR that names the key
@@ -11,10 +11,10 @@
  *   no response during a shutdown    again for 30 s; then this worker has lost the run, and another worker continues it
  * ```
  *
- * Only one request without `park` is in flight at a time, so writes that arrive in the meantime share the next one.
+ * Only one request that is not held is in flight at a time, so writes that arrive in the meantime share the next one.
  */
 import { MAX_JOURNAL_RECORDS, MAX_JOURNAL_RUNS, RunJournalResponse } from "@stint/contract/RunJournal"
-import type { RunAnswer, RunWrite } from "@stint/contract/RunJournal"
+import type { RunAnswer } from "@stint/contract/RunJournal"
 import * as Backoff from "@stint/worker/Backoff"
 import type { ReceivedJob } from "@stint/worker/CurrentJob"
 import { JobSource } from "@stint/worker/JobSource"
@@ -180,7 +180,7 @@ export const make = Effect.fnUntraced(function*(
     sending = false
   })
 
-  const write = (write: RunWrite, definition: DefinitionRef): Effect.Effect<RunAnswer, JournalRefused | PlatformGone> =>
+  const write: Journal["Service"]["write"] = (write, definition, hold = false) =>
     Effect.suspend(() => {
       const one: Waiting = {
         run: write.run,
@@ -190,7 +190,7 @@ export const make = Effect.fnUntraced(function*(
         answer: Deferred.makeUnsafe()
       }
       const answer = Deferred.await(one.answer)
-      if (write.park !== undefined) return Effect.andThen(sendBatch([one], true), answer)
+      if (hold) return Effect.andThen(sendBatch([one], true), answer)
       waiting.push(one)
       if (sending) return answer
       sending = true

@@ -3,6 +3,7 @@
  */
 import type { JournalEntry, StepInput } from "@stint/contract/RunJournal"
 import { EndBody, FailedBody } from "@stint/contract/RunJournal"
+import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -72,15 +73,19 @@ const backoff = ({ delay = "1 second", factor = 2, maxDelay = "1 minute" }: Retr
 /** The path of the wait before an attempt. A job has its own entries at `~2`, so the wait is at `~2~0`. */
 const waitPath = (path: string, next: number): string => `${path}~${next}~0`
 
+/** Records a sleep, and waits until the platform has ended it. */
+const begunSleep = (activation: Activation, path: string, ms: number): Effect.Effect<void, NodeFailed> =>
+  Effect.gen(function*() {
+    yield* activation.record({ path, kind: "sleep", body: { ms } })
+    yield* activation.settled(path, { notBefore: (yield* Clock.currentTimeMillis) + ms })
+  })
+
 /** Waits before attempt `next`. The wait is recorded, so it does not restart after a crash. */
 export const waitBefore = (activation: Activation, path: string, retry: Retry, next: number): Effect.Effect<void, NodeFailed> => {
   const at = waitPath(path, next)
   return Effect.suspend(() =>
     activation.find(at) === undefined && activation.at(at, "sleep") === undefined
-      ? Effect.andThen(
-        activation.record({ path: at, kind: "sleep", body: { ms: backoff(retry, next) } }),
-        Effect.asVoid(activation.settled(at))
-      )
+      ? begunSleep(activation, at, backoff(retry, next))
       : Effect.asVoid(activation.settled(at))
   )
 }
@@ -216,7 +221,7 @@ export const runJob = (
         if (group !== undefined && number === 1) group.unstarted--
         yield* activation.record({ path: at, kind: "spawn", body })
       } else if (group !== undefined && number === 1) group.unstarted--
-      const end = outputOfChild(target, yield* activation.settled(at, group))
+      const end = outputOfChild(target, yield* activation.settled(at, { group }))
       if ("output" in end) return end.output
       if (number >= last) return yield* failed(path, end.message)
       number++
@@ -285,7 +290,7 @@ const sleepFor = (activation: Activation, path: string, duration: () => Duration
   Effect.gen(function*() {
     if (activation.find(path) === undefined && activation.at(path, "sleep") === undefined) {
       const ms = yield* pure(path, () => Math.round(Duration.toMillis(duration())))
-      yield* activation.record({ path, kind: "sleep", body: { ms } })
+      return yield* begunSleep(activation, path, ms)
     }
     yield* activation.settled(path)
   })

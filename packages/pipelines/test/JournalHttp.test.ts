@@ -35,8 +35,11 @@ interface Request {
 type Fault = "request" | "answer" | "refused" | "unknown"
 
 /** A platform that records its requests, and applies to each the fault that `faultOf` returns. */
-const platform = Effect.fnUntraced(function*(faultOf: (request: Request, index: number) => Fault | undefined) {
-  const memory = yield* JournalMemory.make()
+const platform = Effect.fnUntraced(function*(
+  faultOf: (request: Request, index: number) => Fault | undefined = () => undefined,
+  options: JournalMemory.MemoryOptions = {}
+) {
+  const memory = yield* JournalMemory.make(options)
   const requests: Array<Request> = []
   let down: "journal" | "chunks" | undefined
   const source = JobSource.of({
@@ -121,6 +124,32 @@ describe("the journal of a platform", () => {
       expect(requests.slice(1).every(({ body }) => body.definitions === undefined)).toBe(true)
       const last = requests.flatMap(({ body }) => body.runs).find(({ finish, run }) => run === "run0" && finish !== undefined)
       expect(last?.records?.map(({ path }) => path)).toEqual(["c"])
+    }))))
+
+  it.effect.each(
+    [
+      ["parks a run at once that only sleeps", ["1 hour", "2 hours"], false],
+      ["holds a run for a moment before it parks when a sleep ends soon", ["1 hour", "500 millis"], true]
+    ] as const
+  )("%s", ([, naps, isHeld]) =>
+    within(Effect.scoped(Effect.gen(function*() {
+      const { requests, start } = yield* platform(undefined, { parks: true })
+      const [first, second] = naps
+      const Naps = Pipeline.make("naps", { input: Schema.Number })
+        .all("naps", { first: (one) => one.sleep("nap", first), second: (one) => one.sleep("nap", second) })
+        .end(Schema.Unknown)
+      yield* Fiber.await(yield* start(Naps, "run", 1))
+      const parking = requests.filter(({ body }) => body.runs.some(({ park }) => park !== undefined))
+      expect(parking.map(({ body }) => body.waitMs)).toEqual([isHeld ? 1_000 : undefined])
+    }))))
+
+  it.effect("holds a run for a moment before it parks when it waits for an event", () =>
+    within(Effect.scoped(Effect.gen(function*() {
+      const { requests, start } = yield* platform(undefined, { parks: true })
+      const Approval = Pipeline.make("approval", { input: Schema.Number }).waitFor("approved", Schema.Boolean).end(Schema.Boolean)
+      yield* Fiber.await(yield* start(Approval, "run", 1))
+      const parking = requests.filter(({ body }) => body.runs.some(({ park }) => park !== undefined))
+      expect(parking.map(({ body }) => body.waitMs)).toEqual([1_000])
     }))))
 
   it.effect("sends a request again when it or its response is lost, and records each step once", () =>
