@@ -71,7 +71,7 @@ export interface Options {
 /** An endpoint with a running loop. */
 interface ManagedEndpoint {
   readonly workers: EndpointWorkers.EndpointWorkers
-  /** The latest settings; undefined once the endpoint has been deleted. */
+  /** The latest settings; undefined once the endpoint has been deleted, or another node starts its workers. */
   endpoint: Endpoint | undefined
 }
 
@@ -127,18 +127,6 @@ export const layer = (
       }
     })
 
-    /** Ends the orphans whose endpoint was deleted. An endpoint with jobs cannot be deleted, so they have none. */
-    const endOtherOrphans = Effect.suspend(() => {
-      const others = [...orphans]
-      orphans.clear()
-      return Effect.forEach(
-        others,
-        (orphan) =>
-          FiberSet.run(fibers, Effect.andThen(Effect.scoped(orphan.adopt({})), registry.removed(orphan.endpoint, orphan.id))),
-        { discard: true }
-      )
-    })
-
     let secretsRevision = secrets.revision()
     /** The list that was reconciled last. Undefined if it must be reconciled again, because a loop has ended and its endpoint may exist again. */
     let reconciled: ReadonlyArray<Endpoint> | undefined
@@ -151,6 +139,40 @@ export const layer = (
       })
 
     const target = (endpoint: Endpoint) => Effect.provideService(targetOf(endpoint, secrets), ReleaseStore, releases)
+
+    /** Starts no more workers for the endpoint. Those that it has finish their jobs. */
+    const release = (entry: ManagedEndpoint) => {
+      entry.endpoint = undefined
+      entry.workers.update(undefined)
+    }
+
+    /** Manages an endpoint's workers. `isOwn`: also starts some. */
+    const manage = Effect.fnUntraced(function*(endpoint: Endpoint, isOwn: boolean) {
+      const workers = yield* EndpointWorkers.make(yield* target(endpoint), settings, fibers)
+      const entry: ManagedEndpoint = { workers, endpoint }
+      yield* adopt(endpoint.id, workers)
+      managed.set(endpoint.id, entry)
+      if (!isOwn) release(entry)
+      yield* FiberMap.run(loops, endpoint.id, Effect.ensuring(workers.run, loopEnded(endpoint.id)))
+    })
+
+    /**
+     * Takes over the orphans whose endpoint is not in the list. If another node starts the endpoint's workers, the orphans still finish their jobs here, and
+     * the jobs of those that have ended return to the queue. If the endpoint was deleted, they end: an endpoint with jobs cannot be deleted.
+     */
+    const adoptOthers = Effect.gen(function*() {
+      for (const orphan of [...orphans]) {
+        const known = managed.get(orphan.endpoint)
+        const endpoint = yield* store.get(orphan.endpoint)
+        if (known !== undefined) yield* adopt(orphan.endpoint, known.workers)
+        else if (endpoint !== undefined) yield* manage(endpoint, false)
+        else {
+          orphans.delete(orphan)
+          const { endpoint, id } = orphan
+          yield* FiberSet.run(fibers, Effect.andThen(Effect.scoped(orphan.adopt({})), registry.removed(endpoint, id)))
+        }
+      }
+    })
 
     const reconcileEndpoints = Effect.fnUntraced(function*() {
       const endpoints = yield* store.list
@@ -172,10 +194,7 @@ export const layer = (
           }
           known.endpoint = endpoint
         } else {
-          const workers = yield* EndpointWorkers.make(yield* target(endpoint), settings, fibers)
-          yield* adopt(endpoint.id, workers)
-          managed.set(endpoint.id, { workers, endpoint })
-          yield* FiberMap.run(loops, endpoint.id, Effect.ensuring(workers.run, loopEnded(endpoint.id)))
+          yield* manage(endpoint, true)
         }
         const { type } = endpoint.source
         // The code of a release is bundled when it is deployed, but its image may be missing on this machine.
@@ -195,12 +214,10 @@ export const layer = (
           )
         }
       }
-      yield* endOtherOrphans
+      yield* adoptOthers
       const present = new Set(endpoints.map(({ id }) => id))
       for (const [id, entry] of managed) {
-        if (present.has(id) || entry.endpoint === undefined) continue
-        entry.endpoint = undefined
-        entry.workers.update(undefined)
+        if (!present.has(id) && entry.endpoint !== undefined) release(entry)
       }
       // Set last, so that after a failure above the next check reconciles the same list again.
       reconciled = endedLoops === endedBefore ? endpoints : undefined

@@ -5,6 +5,7 @@ import { toJsonText } from "@stint/contract/Json"
 import type { WorkerExit } from "@stint/pool/WorkerExit"
 import { type OrphanedWorker, WorkerPool } from "@stint/pool/WorkerPool"
 import { JobQueue, WorkerRegistry } from "@stint/queue"
+import { EndpointStore } from "@stint/store/EndpointStore"
 import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
@@ -40,10 +41,17 @@ const makeOrphan = (isRunning: boolean) => {
 const withOrphans = (orphans: ReadonlyArray<OrphanedWorker>) =>
   Effect.map(WorkerPool, (pool) => Context.make(WorkerPool, { ...pool, orphans }))
 
+/** Another node starts the workers of all endpoints. */
+const elsewhere = Layer.effect(EndpointStore, Effect.map(EndpointStore, (store) => ({ ...store, list: Effect.succeed([]) })))
+
 /** Starts the autoscaler of the next platform. */
-const startAutoscaler = Effect.fnUntraced(function*(orphans: ReadonlyArray<OrphanedWorker>) {
+const startAutoscaler = Effect.fnUntraced(function*(
+  orphans: ReadonlyArray<OrphanedWorker>,
+  endpoints: Layer.Layer<never> | typeof elsewhere = Layer.empty
+) {
   yield* Layer.build(
     Autoscaler.layer().pipe(
+      Layer.provide(endpoints),
       Layer.provideMerge(Autoscaler.layerOrphans),
       Layer.provide(Layer.effectContext(withOrphans(orphans)))
     )
@@ -140,6 +148,48 @@ describe("Autoscaler: workers of an earlier platform", () => {
       assert.deepStrictEqual([first.status, first.retries], ["COMPLETED", 0])
       yield* after(200)
       assert.strictEqual((yield* jobOf(endpoint, waiting)).status, "COMPLETED")
+    })
+  )
+
+  test(
+    "returns the job of an ended worker to the queue, when another node starts the workers of its endpoint",
+    Effect.gen(function*() {
+      const { endpoint, job } = yield* takenJob()
+      yield* startAutoscaler([makeOrphan(false).orphan], elsewhere)
+      const again = yield* jobOf(endpoint, job)
+      assert.deepStrictEqual([again.status, again.retries, yield* started], ["IN_QUEUE", 1, 0])
+      assert.deepStrictEqual(yield* states(endpoint), [])
+    })
+  )
+
+  test(
+    "lets a running worker finish its job, when another node starts the workers of its endpoint",
+    Effect.gen(function*() {
+      const { endpoint, job, queue } = yield* takenJob()
+      const { calls, lost, orphan } = makeOrphan(true)
+      let closed = false
+      const adopt: OrphanedWorker["adopt"] = (variables) =>
+        Effect.andThen(
+          Effect.addFinalizer(() =>
+            Effect.sync(() => {
+              closed = true
+            })
+          ),
+          orphan.adopt(variables)
+        )
+      yield* startAutoscaler([{ ...orphan, adopt }], elsewhere)
+      for (let seconds = 0; seconds < 60; seconds += 10) {
+        yield* queue.heartbeat(endpoint.id, OLD, [job])
+        yield* after("10 seconds")
+      }
+      assert.deepStrictEqual([calls, closed, yield* states(endpoint)], [[], false, ["draining"]])
+      yield* queue.finish({ endpoint: endpoint.id, worker: OLD, job }, { output: toJsonText("done"), error: null })
+      yield* after(100)
+      assert.deepStrictEqual(calls, ["drain"])
+      yield* lost
+      yield* after("1 second")
+      const { retries, status } = yield* jobOf(endpoint, job)
+      assert.deepStrictEqual([status, retries, yield* states(endpoint), yield* started], ["COMPLETED", 0, [], 0])
     })
   )
 
