@@ -18,7 +18,7 @@ export const ENDPOINT = EndpointId.make("letters")
 export const NOW = 1_000
 /** Far after every other time. */
 export const LATER = 1_000_000_000
-export const DEFINITION = "d".repeat(64)
+const DEFINITION = "d".repeat(64)
 
 /** The number of rows of each kind. */
 export const COUNTS = {
