@@ -22,7 +22,7 @@ import { DEADLINE } from "./Migrate.ts"
 import * as Migrations from "./Migrations.ts"
 import { migrateTables, readVersion } from "./OpenTables.ts"
 import * as Pooler from "./Pooler.ts"
-import { nameOf, openError, type Options, problemOf, READER_SETTINGS, transact } from "./PostgresDatabase.ts"
+import { nameOf, openError, type Options, PLANNER_SETTINGS, problemOf, transact } from "./PostgresDatabase.ts"
 import { DEAD_AFTER } from "./PostgresNodes.ts"
 import { ImportRefused, PostgresOpenError, TransactionPooler } from "./PostgresOpenError.ts"
 import { put as putSetting } from "./PostgresSettings.ts"
@@ -253,7 +253,7 @@ export const open = (
     ...(password === undefined ? {} : { password: Redacted.value(password) }),
     deadlineMs,
     prepare: true,
-    settings: READER_SETTINGS
+    settings: PLANNER_SETTINGS
   }
   const start = async (connection: Connection) => {
     // The lock belongs to a session.

@@ -101,11 +101,14 @@ export const TRACE = list(
 /** With the first 500 characters of the error. */
 export const SUMMARY = list(PAYLOAD.map((column) => column === "s.error" ? "left(s.error, 500)" : "NULL::text"))
 
-/** The states of jobs, in whichever table they are. `where` restricts each table. */
+/**
+ * The states of jobs, in whichever table they are. `where` restricts each table. `OFFSET 0`, because `running` often looks empty to the planner: with
+ * a condition on the endpoint outside, it would read all running jobs of the endpoint instead of looking up the id.
+ */
 export const fromAllStateTables = (where: string): string =>
   `(${
     STATE_TABLES.map((place) => `SELECT ${Object.keys(ALL).join(", ")} FROM stint.${place} WHERE ${where}`).join(" UNION ALL ")
-  }) s
+  } OFFSET 0) s
    JOIN stint.jobs j ON j.id = s.id`
 
 const { executionTimeoutMs, leaseMs, maxAttempts, retentionMs, retry, tags, ttlMs, webhook } = JobHead.fields

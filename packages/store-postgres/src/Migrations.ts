@@ -507,8 +507,17 @@ const v13 = `
 ALTER TABLE stint.run_entries ADD COLUMN input text;
 `
 
+/**
+ * The order in which deliveries are claimed. A claim reads as many rows as it claims, even if many more are due at the same time, for example because
+ * a purge has ended their jobs together.
+ */
+const v14 = `
+DROP INDEX stint.deliveries_due;
+CREATE INDEX deliveries_due ON stint.deliveries (next_at, seq) WHERE next_at IS NOT NULL;
+`
+
 /** The steps, in order. Only append: `test/Migrations.test.ts` pins each released step by its hash. */
-export const steps: ReadonlyArray<string> = [v1, v2, v3, v4, v5, v6, v7, usage, v9, v10, v11, v12, v13]
+export const steps: ReadonlyArray<string> = [v1, v2, v3, v4, v5, v6, v7, usage, v9, v10, v11, v12, v13, v14]
 
 /** The version of the tables of this program. */
 export const LATEST = steps.length

@@ -32,13 +32,14 @@ const LIST = `SELECT (SELECT row_to_json(entry) FROM (SELECT a.id, ${
     AND ($6::text IS NULL OR result = $6)
   ORDER BY id DESC LIMIT $7`
 
-const EXPIRE = `WITH old AS MATERIALIZED (SELECT id FROM stint.audit WHERE at < $1 ORDER BY at LIMIT $2)
+// Several nodes trim at the same time. They skip the entries that another one removes, because they lock in different orders.
+const EXPIRE = `WITH old AS MATERIALIZED (SELECT id FROM stint.audit WHERE at < $1 ORDER BY at LIMIT $2 FOR UPDATE SKIP LOCKED)
   DELETE FROM stint.audit WHERE id IN (SELECT id FROM old) RETURNING 1`
 
 const EXCEED = `WITH old AS MATERIALIZED (
     SELECT id FROM stint.audit WHERE kind = $1
       AND id <= (SELECT id FROM stint.audit WHERE kind = $1 ORDER BY id DESC LIMIT 1 OFFSET $2)
-    ORDER BY id LIMIT $3)
+    ORDER BY id LIMIT $3 FOR UPDATE SKIP LOCKED)
   DELETE FROM stint.audit WHERE id IN (SELECT id FROM old) RETURNING 1`
 
 /** A bigint has no infinity. */

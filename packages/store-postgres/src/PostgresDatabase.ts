@@ -79,10 +79,10 @@ export class PostgresDatabase extends Context.Service<PostgresDatabase, {
 const READERS = 2
 
 /**
- * As in transactions on jobs (Transaction.ts). Otherwise, the query for due timers would scan a table of waiting jobs from its start, because the
- * planner expects to find a due one soon.
+ * Of all connections except that of transactions on jobs, which have their own (Transaction.ts). Otherwise, the query for due timers would scan a table
+ * of waiting jobs from its start, because the planner expects to find a due one soon.
  */
-export const READER_SETTINGS = "SET enable_seqscan = off; SET jit = off"
+export const PLANNER_SETTINGS = "SET enable_seqscan = off; SET jit = off"
 
 /** The pause after a failed attempt to connect. Operations during the pause fail at once. */
 const RECONNECT_MILLIS = 250
@@ -215,8 +215,8 @@ export const layer = (options: Options): Layer.Layer<PostgresDatabase, PostgresO
         deadlineMs: options.deadlineMs ?? 10_000,
         prepare: true
       }
-      const [commitSlot, writerSlot] = [makeSlot(connection), makeSlot(connection)]
-      const readers = Array.from({ length: READERS }, () => makeSlot({ ...connection, settings: READER_SETTINGS }))
+      const [commitSlot, writerSlot] = [makeSlot(connection), makeSlot({ ...connection, settings: PLANNER_SETTINGS })]
+      const readers = Array.from({ length: READERS }, () => makeSlot({ ...connection, settings: PLANNER_SETTINGS }))
       const slots = [commitSlot, writerSlot, ...readers]
       yield* Effect.addFinalizer(() => Effect.promise(() => Promise.all(slots.map(({ close }) => close()))))
       const node = yield* Effect.tryPromise({

@@ -2,7 +2,8 @@
  * Endpoints in PostgreSQL, and their releases. All endpoints are cached in memory, because each request reads one.
  *
  * Changes by other nodes appear within {@link REFRESH}. An endpoint that is not in the cache is read at once, so that a request right after its
- * creation on another node finds it.
+ * creation on another node finds it. Requests for unknown endpoints share a statement ({@link SharedReads}), so that many of them do not load the
+ * database.
  *
  * The ids of removed endpoints are stored, and later transactions reject jobs for these endpoints. A removal and the insertion of jobs take the
  * same advisory lock, so no job can be inserted between the check for unfinished jobs and the removal.
@@ -17,6 +18,7 @@ import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import type { Query } from "./Connection.ts"
@@ -24,6 +26,7 @@ import * as ErrorGroupWrites from "./ErrorGroupWrites.ts"
 import { IS_OPEN } from "./PostgresBatches.ts"
 import { PostgresDatabase } from "./PostgresDatabase.ts"
 import * as PostgresReleases from "./PostgresReleases.ts"
+import * as SharedReads from "./SharedReads.ts"
 import { endpointLock, lockNumber } from "./Transaction.ts"
 
 /** The longest time until a change to an endpoint reaches the other nodes. */
@@ -32,12 +35,9 @@ const REFRESH: Duration.Input = "1 second"
 /** An endpoint list that was read within this share of the time is not read again. */
 const RECENT_SHARE = 0.9
 
-/** How long to wait before an unknown id is looked up again, so that requests for unknown endpoints do not load the database. */
-const UNKNOWN_MILLIS = 500
-const MAX_UNKNOWN = 1_000
-
 const Body = Schema.fromJsonString(Endpoint)
 const decodeRow = Schema.decodeUnknownSync(Schema.Tuple([Body]))
+const decodeFound = Schema.decodeUnknownSync(Schema.Tuple([Schema.String, Body]))
 const encodeBody = Schema.encodeSync(Body)
 
 const SchemaBody = Schema.fromJsonString(EndpointSchema)
@@ -63,15 +63,22 @@ const make = Effect.gen(function*() {
     byText: new Map(),
     at: -Infinity
   }
-  const unknown = new Map<string, number>()
   /** Incremented with each change by this node: a read that began before must not overwrite it. */
   let changes = 0
 
   const known = (endpoint: Endpoint) => {
     changes += 1
     endpoints.set(endpoint.id, endpoint)
-    unknown.delete(endpoint.id)
   }
+
+  const find = SharedReads.make((ids: ReadonlyArray<string>) =>
+    db.read("read endpoint", async (query) => {
+      const unique = [...new Set(ids)]
+      const rows = await query(`SELECT id, body FROM stint.endpoints WHERE id = ANY($1::text[])`, [unique])
+      const found = new Map(rows.map((row) => decodeFound(row)))
+      return ids.map((id) => Option.fromUndefinedOr(found.get(id)))
+    })
+  )
 
   /** Reads all endpoints. Returns the objects of the last read where nothing has changed, and the same array if all of them are the same. */
   const list = Effect.suspend(() => {
@@ -123,15 +130,11 @@ const make = Effect.gen(function*() {
       Effect.suspend((): Effect.Effect<Endpoint | undefined, StoreError> => {
         const cached = endpoints.get(id)
         if (cached !== undefined) return Effect.succeed(cached)
-        const time = performance.now()
-        if ((unknown.get(id) ?? -Infinity) > time - UNKNOWN_MILLIS) return Effect.succeed(undefined)
-        return Effect.map(db.read("read endpoint", (query) => readEndpoint(query, id)), (endpoint) => {
-          if (endpoint !== undefined) endpoints.set(id, endpoint)
-          else {
-            if (unknown.size >= MAX_UNKNOWN) unknown.clear()
-            unknown.set(id, time)
-          }
-          return endpoint
+        const before = changes
+        return Effect.map(find(id), (found) => {
+          const endpoint = Option.getOrUndefined(found)
+          if (endpoint !== undefined && changes === before) endpoints.set(id, endpoint)
+          return endpoints.get(id) ?? endpoint
         })
       }),
     list,

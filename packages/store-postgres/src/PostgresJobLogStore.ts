@@ -8,6 +8,9 @@
  * ```
  *
  * A piece is one row, so storing ten lines of a job takes one insert instead of ten.
+ *
+ * The lines of a job may arrive at several nodes. A transaction locks the jobs to which it adds lines by id. Then it drops lines of other jobs, and
+ * waits for none of them, so that nodes do not deadlock.
  */
 import type { EndpointId, JobId } from "@stint/contract/Ids"
 import {
@@ -42,7 +45,11 @@ const DROP_LIMIT = 64
 /** The number of pieces that one read returns. A piece has up to 256 lines or 32 KiB. */
 const READ_PIECES = 16
 
-const PIECE = "seq, job, lines, bytes"
+const PIECE = "p.seq, p.job, p.lines, p.bytes"
+
+/** The oldest pieces, unless another transaction changes the lines of their jobs. */
+const OLDEST = `SELECT ${PIECE} FROM stint.log_pieces p JOIN stint.job_logs l ON l.job = p.job
+  ORDER BY p.seq LIMIT $1 FOR UPDATE SKIP LOCKED`
 
 const make = Effect.gen(function*() {
   const db = yield* PostgresDatabase
@@ -52,7 +59,10 @@ const make = Effect.gen(function*() {
   const makeRoom = async (query: Query, job: string, kept: { lines: number; bytes: number }) => {
     const isFull = () => kept.lines > quotas.lines || kept.bytes > quotas.bytes
     while (isFull()) {
-      const pieces = await query(`SELECT ${PIECE} FROM stint.log_pieces WHERE job = $1 ORDER BY last LIMIT $2`, [job, DROP_LIMIT])
+      const pieces = await query(`SELECT ${PIECE} FROM stint.log_pieces p WHERE p.job = $1 ORDER BY p.last LIMIT $2`, [
+        job,
+        DROP_LIMIT
+      ])
       if (pieces.length === 0) return
       const dropped: Array<number> = []
       for (const row of pieces) {
@@ -70,7 +80,7 @@ const make = Effect.gen(function*() {
   const makeRoomForAll = async ({ work: { query, tallies } }: Transaction) => {
     let total = (await TallyRows.read(query, "logs", "")).bytes + tallies.of("logs", "").bytes
     if (total <= quotas.totalBytes) return
-    const pieces = await query(`SELECT ${PIECE} FROM stint.log_pieces ORDER BY seq LIMIT $1 FOR UPDATE SKIP LOCKED`, [DROP_LIMIT])
+    const pieces = await query(OLDEST, [DROP_LIMIT])
     for (const row of pieces) {
       if (total <= quotas.totalBytes) return
       const [seq, job, lines, bytes] = decodePiece(row)
@@ -119,7 +129,6 @@ const make = Effect.gen(function*() {
     }
     await query(`UPDATE stint.job_logs SET last = $2, lines = $3, bytes = $4 WHERE job = $1`, [id, last, kept.lines, kept.bytes])
     tallies.logged(endpoint, owner, kept.bytes - bytesBefore)
-    await makeRoomForAll(transaction)
   }
 
   const read = async (query: Query, endpoint: EndpointId, id: JobId, after: number, limit: number): Promise<LogPage> => {
@@ -154,7 +163,12 @@ const make = Effect.gen(function*() {
   return JobLogStore.of({
     append: (batches) =>
       db.alone("append log lines", async (transaction) => {
-        for (const batch of batches) await append(transaction, batch)
+        for (const batch of [...batches].sort((a, b) => (a.job < b.job ? -1 : a.job > b.job ? 1 : 0))) {
+          await append(transaction, batch)
+        }
+        for (const _ of batches) {
+          await makeRoomForAll(transaction)
+        }
       }),
     read: (endpoint, job, after, limit) => db.read("read log lines", (query) => read(query, endpoint, job, after, limit))
   })

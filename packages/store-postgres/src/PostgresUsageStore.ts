@@ -16,9 +16,12 @@ const SUMS = ["attempts", "execution_ms", "worker_ms", "cpu_ms", "gpu_ms"]
 const NUMBER = `INSERT INTO stint.usage_sources AS known (source, sequence, at) VALUES ($1, $2, $3)
   ON CONFLICT (source) DO UPDATE SET sequence = $2, at = $3 WHERE known.sequence < $2 RETURNING 1`
 
-// Grouped, because one statement cannot change a row twice. Ordered the same way on every node, so that two additions do not deadlock.
+const KEY = ["hour", "endpoint", "release", "key"]
+const ORDER = `ORDER BY ${KEY.join(", ")}`
+
+// Grouped, because one statement cannot change a row twice. In the same order as removals, so that nodes do not deadlock.
 const ADD = `INSERT INTO stint.usage_hours AS known (hour, endpoint, release, key, ${SUMS.join(", ")})
-  SELECT (r->>'hour')::bigint, r->>'endpoint', (r->>'release')::bigint, r->>'key', sum((r->>'attempts')::bigint),
+  SELECT (r->>'hour')::bigint, (r->>'endpoint') COLLATE "C", (r->>'release')::bigint, (r->>'key') COLLATE "C", sum((r->>'attempts')::bigint),
     sum((r->>'executionMs')::bigint), sum((r->>'workerMs')::bigint), sum((r->>'cpuMs')::bigint), sum((r->>'gpuMs')::bigint)
   FROM json_array_elements($1::json) r GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4
   ON CONFLICT (hour, endpoint, release, key) DO UPDATE SET ${
@@ -31,15 +34,18 @@ const LIST = `SELECT json_build_object('hour', hour, 'endpoint', endpoint, 'rele
   WHERE hour >= $1 AND hour < $2 AND (hour, endpoint, release, key) > ($3, $4, $5, $6)
   ORDER BY hour, endpoint, release, key LIMIT $7`
 
-const TRIM = `WITH old AS MATERIALIZED (
-    SELECT hour, endpoint, release, key FROM stint.usage_hours WHERE hour < $1 ORDER BY hour, endpoint, release, key LIMIT $2)
-  DELETE FROM stint.usage_hours WHERE (hour, endpoint, release, key) IN (SELECT * FROM old) RETURNING 1`
+/** Removes rows. They are chosen before they are locked, so that a row that another node has removed meanwhile is not replaced by a newer one. */
+const remove = (where: string, limit: string) =>
+  `WITH old AS MATERIALIZED (SELECT ${KEY.join(", ")} FROM stint.usage_hours ${where} ${ORDER} LIMIT ${limit}),
+    locked AS MATERIALIZED (SELECT ctid FROM stint.usage_hours WHERE (${
+    KEY.join(", ")
+  }) IN (SELECT * FROM old) ${ORDER} FOR UPDATE)
+  DELETE FROM stint.usage_hours WHERE ctid = ANY(ARRAY(SELECT ctid FROM locked)) RETURNING 1`
+
+const TRIM = remove("WHERE hour < $1", "$2")
 
 // The oldest record that is kept has `$1` newer ones.
-const EXCEED = `WITH old AS MATERIALIZED (
-    SELECT hour, endpoint, release, key FROM stint.usage_hours ORDER BY hour, endpoint, release, key
-    LIMIT least($2, greatest(0, (SELECT count(*) FROM stint.usage_hours) - $1)))
-  DELETE FROM stint.usage_hours WHERE (hour, endpoint, release, key) IN (SELECT * FROM old) RETURNING 1`
+const EXCEED = remove("", "least($2, greatest(0, (SELECT count(*) FROM stint.usage_hours) - $1))")
 
 /** A bigint has no infinity. */
 const finite = (number: number): number => Math.min(Math.max(number, Number.MIN_SAFE_INTEGER), Number.MAX_SAFE_INTEGER)

@@ -16,7 +16,8 @@ const RELEASED = [
   "9f3805dfbfe57326",
   "587d1f9b177a8d81",
   "fdcefcf83c8c3ea5",
-  "8b21515c0e268638"
+  "8b21515c0e268638",
+  "0eff95817ce5814d"
 ]
 
 describe("migrations", () => {

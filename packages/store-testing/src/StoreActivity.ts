@@ -13,7 +13,8 @@ const inFlight = new Set<Promise<void>>()
 /** The operations in flight now. */
 export const operationsInFlight = (): ReadonlyArray<Promise<void>> => [...inFlight]
 
-const counted = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
+/** The same operation, in flight while it runs. */
+export const counted = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.suspend(() => {
     const { promise, resolve } = Promise.withResolvers<void>()
     inFlight.add(promise)

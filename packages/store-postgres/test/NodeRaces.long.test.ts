@@ -1,0 +1,108 @@
+/**
+ * Changes that two nodes make at the same time, or shortly after one another.
+ */
+import { assert, describe, it, vi } from "@effect/vitest"
+import { Scenario } from "@stint/store-testing"
+import { AuditStore } from "@stint/store/AuditStore"
+import { EndpointStore } from "@stint/store/EndpointStore"
+import { JobLogStore, LogLimits } from "@stint/store/JobLogStore"
+import { JobStore } from "@stint/store/JobStore"
+import { UsageStore } from "@stint/store/UsageStore"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import { makeDatabases, missing, testCluster } from "./TestCluster.ts"
+import { deadlocks, node } from "./TwoNodes.ts"
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
+
+const ENDPOINT = Scenario.endpoint().id
+
+/** Enough for a deadlock, if one is possible. */
+const ROUNDS = 100
+
+describe.skipIf(missing !== undefined)(missing ?? "changes at two nodes", () => {
+  // A deadlock counts when the server notices it.
+  const cluster = testCluster({ settings: ["deadlock_timeout = 20ms"] })
+  const { url } = makeDatabases(cluster)
+  const nodes = Effect.map(url, (address) => [node(address), node(address)] as const)
+
+  it.live("a node finds an endpoint as soon as another node has created it, although it was asked for it before", () =>
+    Effect.gen(function*() {
+      const [first, second] = yield* nodes
+      const [here, there] = [Context.get(yield* first, EndpointStore), Context.get(yield* second, EndpointStore)]
+      for (let n = 0; n < 10; n++) {
+        const endpoint = Scenario.endpoint({ id: `letters${n}` })
+        assert.isUndefined(yield* here.get(endpoint.id))
+        yield* there.create(endpoint)
+        assert.deepStrictEqual(yield* here.get(endpoint.id), endpoint)
+      }
+    }).pipe(Effect.scoped))
+
+  it.live("lines of the same jobs are stored without deadlocks, whatever their order, and while old lines are dropped", () =>
+    Effect.gen(function*() {
+      const [first, second] = yield* nodes
+      const [here, there] = [yield* first, yield* second]
+      const jobs = Array.from({ length: 6 }, () => Scenario.record())
+      for (const job of jobs) yield* Context.get(here, JobStore).insert(job)
+      const write = (stores: typeof here, order: ReadonlyArray<(typeof jobs)[number]>) =>
+        Effect.replicateEffect(
+          Context.get(stores, JobLogStore).append(order.map(({ id }) => ({
+            endpoint: ENDPOINT,
+            job: id,
+            missed: 0,
+            lines: [{ time: 0, level: "INFO", source: "log", attempt: 1, worker: "ann", message: "x".repeat(100) }]
+          }))),
+          ROUNDS,
+          { discard: true }
+        )
+      yield* Effect.all([write(here, jobs), write(there, jobs.toReversed())], { concurrency: "unbounded" })
+      for (const { id } of jobs) {
+        assert.strictEqual((yield* Context.get(here, JobLogStore).read(ENDPOINT, id, 0, 1)).last, 2 * ROUNDS)
+      }
+      assert.strictEqual(yield* Effect.promise(() => deadlocks(cluster)), 0)
+    }).pipe(
+      Effect.scoped,
+      Effect.provideService(LogLimits, { lines: 1_000, bytes: 1_000_000, totalBytes: 20_000 })
+    ))
+
+  it.live("both remove old records without deadlocks, while others are added", () =>
+    Effect.gen(function*() {
+      const [first, second] = yield* nodes
+      const [here, there] = [yield* first, yield* second]
+      const trim = (stores: typeof here, name: string) =>
+        Effect.forEach(Array.from({ length: ROUNDS }, (_, n) => n), (n) =>
+          Effect.gen(function*() {
+            yield* Context.get(stores, AuditStore).append("routine", {
+              at: n,
+              action: "keys.createKey",
+              target: "key/a",
+              key: "ann",
+              name: "ann",
+              via: "api",
+              address: "::1",
+              result: "done",
+              status: 201
+            })
+            yield* Context.get(stores, UsageStore).add({
+              source: name,
+              sequence: n + 1,
+              at: n,
+              records: Array.from({ length: 20 }, (_, key) => ({
+                hour: 3_600_000 * (n % 20),
+                endpoint: `endpoint${(n + key) % 30}`,
+                release: 1,
+                key: "",
+                attempts: 1,
+                executionMs: 1,
+                workerMs: 1,
+                cpuMs: 1,
+                gpuMs: 1
+              }))
+            })
+            yield* Context.get(stores, AuditStore).trim({ before: n - 5, entries: 10 }, 100)
+            yield* Context.get(stores, UsageStore).trim({ before: 3_600_000 * (n % 20), records: 100 }, 100)
+          }), { discard: true })
+      yield* Effect.all([trim(here, "here"), trim(there, "there")], { concurrency: "unbounded" })
+      assert.strictEqual(yield* Effect.promise(() => deadlocks(cluster)), 0)
+    }).pipe(Effect.scoped))
+})
