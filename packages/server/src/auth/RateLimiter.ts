@@ -72,6 +72,8 @@ export class RateLimiter extends Context.Service<RateLimiter, {
 /** Idle subjects are not removed while there are fewer than this. */
 const SWEEP_THRESHOLD = 1_024
 
+const TOPIC = "limits"
+
 /** The maximum number of subjects in a report: those with the most calls since the last one. Only this node counts the calls of the others. */
 export const MAX_REPORTED = 200
 
@@ -106,7 +108,8 @@ interface LimitReading {
 
 const OWNERS = UsageReports.Owner.literals
 
-const isSame = (rate: LeakyBucket.Rate, { limit, perMs }: LeakyBucket.Rate): boolean => rate.limit === limit && rate.perMs === perMs
+const isSame = (rate: LeakyBucket.Rate, { limit, perMs }: LeakyBucket.Rate): boolean =>
+  rate.limit === limit && rate.perMs === perMs
 
 /** How much other nodes need to know about a subject. */
 const weightOf = ({ admitted, open, reported }: Usage): number => open + admitted - reported
@@ -185,22 +188,23 @@ export const layer: Layer.Layer<RateLimiter> = Layer.effect(
       usage.reported = 0
     }
 
-    const report = (isHeard: boolean): string => {
+    const report = (): string => {
       const now = nowMillis()
       for (const [subject, usage] of recent) {
-        if (usage.open > 0 || (isHeard && now - usage.usedAt < REPORTED_MILLIS)) continue
+        if (usage.open > 0 || now - usage.usedAt < REPORTED_MILLIS) continue
         recent.delete(subject)
         usage.entry = 0
       }
-      if (!isHeard) return ""
       const busiest = recent.size > MAX_REPORTED ? [...recent].toSorted(([, a], [, b]) => weightOf(b) - weightOf(a)) : [...recent]
       // A node that reads a later report of such a subject knows by the new number that the count began again.
       for (const [, usage] of busiest.slice(MAX_REPORTED)) enter(usage)
-      return UsageReports.encode(busiest.slice(0, MAX_REPORTED).map(([subject, usage]) => {
-        const { admitted, counts, entry, open } = usage
-        usage.reported = admitted
-        return { subject, entry, admitted, open, rates: [...counts].map(([by, { rate }]) => ({ by, ...rate })) }
-      }))
+      return UsageReports.encode(
+        busiest.slice(0, MAX_REPORTED).map(([subject, usage]) => {
+          const { admitted, counts, entry, open } = usage
+          usage.reported = admitted
+          return { subject, entry, admitted, open, rates: [...counts].map(([by, { rate }]) => ({ by, ...rate })) }
+        })
+      )
     }
 
     const read = UsageReports.makeReader()
@@ -223,7 +227,11 @@ export const layer: Layer.Layer<RateLimiter> = Layer.effect(
       }
       busyElsewhere = busy
     }
-    nodes?.setReport("limits", () => report(nodes.hasOthers()), receive)
+    if (nodes !== undefined) {
+      nodes.setReport(TOPIC, report, receive)
+      // From here on, this node counts the calls of the others.
+      receive(nodes.reports(TOPIC))
+    }
 
     return RateLimiter.of({
       size: () => usages.size,

@@ -32,7 +32,7 @@ export type Entry = typeof Entry.Type
 
 const decode = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Array(Entry)))
 
-/** The text of a report. Not empty, so that the others know a node before its first call. */
+/** The text of a report. Never empty, so that the others know a node before its first call. */
 export const encode = (entries: ReadonlyArray<Entry>): string => JSON.stringify(entries)
 
 /** The usage of one subject at another node, and how many calls it has admitted since its last report. */

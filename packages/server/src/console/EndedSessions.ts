@@ -23,6 +23,8 @@ export const MAX_REPORTED = 500
  */
 const REJECTED_MILLIS = 60_000
 
+const TOPIC = "sessions"
+
 /** The id of a session, and when it would have ended. Milliseconds since 1970. */
 const Ended = Schema.Tuple([Schema.String, Schema.Finite])
 
@@ -76,7 +78,11 @@ export const make = Effect.gen(function*() {
     }
     read = new Map(reports)
   }
-  nodes?.setReport("sessions", report, receive)
+  if (nodes !== undefined) {
+    nodes.setReport(TOPIC, report, receive)
+    // The first heartbeat was before this.
+    receive(nodes.reports(TOPIC))
+  }
 
   return {
     /** Whether the session has ended early. */
