@@ -188,6 +188,65 @@ describe.skipIf(missing !== undefined)(missing ?? "two nodes with one database",
     expect(await second.run("fresh", {})).toMatch(/./)
   }, LIMIT)
 
+  it("counts the calls of the other node against a rate limit, each once", async () => {
+    // A node counts the calls of another from the first heartbeat on that it has read. That heartbeat also shows the other's workers.
+    const taking = take(second, "zoe")
+    await until("a heartbeat of the second node at the first", async () => {
+      const { body } = await first.request("GET", "/v2/joined/health")
+      return (body as { readonly workers: { readonly idle: number } }).workers.idle > 0 ? true : undefined
+    }, LIMIT)
+    const id = await second.run("joined", {})
+    expect((await taking).id).toBe(id)
+    await call(second, `job-done/zoe/${id}`, { output: 1 })
+    const limited = { id: "limited", source: { type: "external" }, rateLimit: { limit: 1_000, perMs: 86_400_000 } }
+    expect((await first.request("POST", "/api/v1/endpoints", limited)).status).toBe(201)
+    const left = async (platform: PlatformProcess) => {
+      const response = await fetch(`${platform.url}/v2/limited/run`, {
+        method: "POST",
+        headers: { authorization: `Bearer ${platform.key}`, "content-type": "application/json" },
+        body: JSON.stringify({ input: {} })
+      })
+      expect(response.status).toBe(200)
+      return Number(/;r=(\d+)/.exec(response.headers.get("ratelimit") ?? "")?.[1])
+    }
+    for (let call = 1; call <= 30; call++) expect(await left(first)).toBe(1_000 - call)
+    let calls = 0
+    await until("the calls of the first node at the second", async () => {
+      calls += 1
+      return (await left(second)) === 1_000 - 30 - calls ? true : undefined
+    }, LIMIT)
+    const total = 30 + calls
+    let more = 0
+    await until("the calls of the second node at the first", async () => {
+      more += 1
+      return (await left(first)) === 1_000 - total - more ? true : undefined
+    }, LIMIT)
+  }, LIMIT)
+
+  it("accepts the console session of the other node, also after a restart, and ends it everywhere at a logout", async () => {
+    const session = (platform: PlatformProcess, method: string, headers: Readonly<Record<string, string>>, body?: string) =>
+      fetch(`${platform.url}/api/v1/session`, { method, headers: { origin: platform.url, ...headers }, body: body ?? null })
+    const login = async (platform: PlatformProcess) => {
+      const response = await session(platform, "POST", {}, JSON.stringify({ key: platform.key }))
+      expect(response.status).toBe(200)
+      return /=([\w-]+);/.exec(response.headers.get("set-cookie") ?? "")?.[1] ?? ""
+    }
+    // Behind a load balancer, the nodes have one address. Here, the name of the cookie contains the port of each.
+    const statusOf = async (platform: PlatformProcess, value: string, method = "GET") =>
+      (await session(platform, method, { cookie: `stint_session_${new URL(platform.url).port}=${value}` })).status
+    const [stays, ends] = [await login(first), await login(first)]
+    for (const node of [first, second]) expect([await statusOf(node, stays), await statusOf(node, ends)]).toEqual([200, 200])
+    expect(await statusOf(second, ends, "DELETE")).toBe(204)
+    const isOver = async (platform: PlatformProcess) => (await statusOf(platform, ends)) === 401 ? true : undefined
+    await until("the logout at the other node", () => isOver(first), LIMIT)
+    await second.end("SIGKILL")
+    await second.start()
+    expect(await statusOf(second, stays)).toBe(200)
+    // It has learned the logout from the other node.
+    expect(await statusOf(second, ends)).toBe(401)
+    expect([await statusOf(first, stays), await statusOf(first, ends)]).toEqual([200, 401])
+  }, LIMIT)
+
   it("creates one job for an idempotency key that both nodes receive at once", async () => {
     const submit = async (platform: PlatformProcess, key: string) => {
       const response = await fetch(`${platform.url}/v2/joined/run`, {

@@ -15,7 +15,7 @@ const NONCE_BYTES = 12
 const TAG_BYTES = 16
 
 /** Encrypts the value of a secret. The same value never gives the same text twice. */
-export const seal = (key: EncryptionKey, name: string, value: string): string => {
+export const seal = (key: Pick<EncryptionKey, "bytes">, name: string, value: string): string => {
   const nonce = randomBytes(NONCE_BYTES)
   const cipher = createCipheriv(ALGORITHM, Redacted.value(key.bytes), nonce, { authTagLength: TAG_BYTES })
   cipher.setAAD(Buffer.from(name, "utf8"))
@@ -24,7 +24,7 @@ export const seal = (key: EncryptionKey, name: string, value: string): string =>
 }
 
 /** The value; undefined if the key or the name differs from the one used to encrypt it, or if the text was changed. */
-export const open = (key: EncryptionKey, name: string, sealed: string): string | undefined => {
+export const open = (key: Pick<EncryptionKey, "bytes">, name: string, sealed: string): string | undefined => {
   const bytes = Buffer.from(sealed, "base64")
   if (bytes.length < NONCE_BYTES + TAG_BYTES) return undefined
   const decipher = createDecipheriv(ALGORITHM, Redacted.value(key.bytes), bytes.subarray(0, NONCE_BYTES), {

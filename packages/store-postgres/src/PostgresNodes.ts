@@ -2,7 +2,8 @@
  * The nodes of a database: who is alive, and hints between them.
  *
  * ```
- *   every second    write the heartbeat, read the live nodes            one statement, on a connection of its own
+ *   every second    write the heartbeat with what this node reports,
+ *                   read the live nodes with what they report           one statement, on a connection of its own
  *   publish         NOTIFY, at once, but only once in 5 ms, with all hints since
  *   notification    wake the waiters of the named keys
  *   every 10 min    the oldest node removes the rows of ended nodes     EndedNodes.ts
@@ -17,7 +18,7 @@
  *
  * NOTIFY takes a lock that all commits with notifications share, so hints are never part of the transactions of jobs.
  */
-import { Nodes, type Receive } from "@stint/store/Nodes"
+import { Nodes, type Receive, type Reports } from "@stint/store/Nodes"
 import * as OutageLog from "@stint/store/OutageLog"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -76,6 +77,35 @@ const decodeBeat = Schema.decodeUnknownSync(Schema.NonEmptyArray(Schema.Union([
 
 type Hint = readonly [topic: string, key: string, count: number]
 
+/** What this node reports about a topic, and what receives the reports of the others. */
+interface Topic {
+  readonly report: () => string
+  readonly receive: ((reports: Reports) => void) | undefined
+}
+
+const NO_REPORTS: Reports = new Map()
+
+/** The text of a heartbeat: a line `TOPIC REPORT` for each report. Other versions ignore topics that they do not know. */
+const reportOf = (topics: ReadonlyMap<string, Topic>): string =>
+  [...topics].flatMap(([topic, { report }]) => {
+    const text = report()
+    return text === "" ? [] : [`${topic} ${text}`]
+  }).join("\n")
+
+/** The reports in the texts of other nodes, by topic. */
+const reportsIn = (texts: ReadonlyArray<readonly [node: string, text: string]>): ReadonlyMap<string, Reports> => {
+  const reports = new Map<string, Map<string, string>>()
+  for (const [node, text] of texts) {
+    for (const line of text.split("\n")) {
+      const end = line.indexOf(" ")
+      const topic = line.slice(0, end)
+      const known = reports.get(topic) ?? new Map<string, string>()
+      reports.set(topic, known.set(node, line.slice(end + 1)))
+    }
+  }
+  return reports
+}
+
 /** Writes the heartbeat. Returns the time of the database in each row, and the other live nodes. */
 const BEAT = `WITH beat AS (
     INSERT INTO stint.nodes (no, started_at, seen_at, report, leaving, version, clock) VALUES ($1, now(), now(), $2, $3, $4, $5)
@@ -132,8 +162,9 @@ const make = Effect.gen(function*() {
   /** The other nodes that are not shutting down. */
   let staying: ReadonlyArray<number> = []
   let leaving = false
-  let reports = new Map<string, string>()
-  let report = () => ""
+  const topics = new Map<string, Topic>()
+  let reports: ReadonlyMap<string, Reports> = new Map()
+  const reportsOf = (topic: string): Reports => reports.get(topic) ?? NO_REPORTS
   let connection: Connection | undefined
   let beats = 0
   let pending = new Map<string, Hint>()
@@ -195,14 +226,15 @@ const make = Effect.gen(function*() {
       const isNew = connection?.isOpen() !== true
       connection = connection?.isOpen() === true ? connection : await open()
       const before = clock.currentTimeMillisUnsafe()
-      const rows = decodeBeat(await connection.query(BEAT, [node, report(), leaving, db.version ?? null, before]))
+      const rows = decodeBeat(await connection.query(BEAT, [node, reportOf(topics), leaving, db.version ?? null, before]))
       const after = clock.currentTimeMillisUnsafe()
       const [[time]] = rows
       const live = rows.flatMap(([, no, text, isLeaving]) => no === null ? [] : [[no, text, isLeaving] as const])
       const known = others
       others = live.map(([no]) => no)
       staying = live.flatMap(([no, , isLeaving]) => isLeaving ? [] : [no])
-      reports = new Map(live.flatMap(([no, text]) => text === null || text === "" ? [] : [[`node ${no}`, text]]))
+      reports = reportsIn(live.flatMap(([no, text]) => text === null || text === "" ? [] : [[`node ${no}`, text] as const]))
+      for (const [topic, { receive }] of topics) receive?.(reportsOf(topic))
       const changed = others.length !== known.length || others.some((no) => !known.includes(no))
       // A new node has missed the hints that were sent before this node knew it.
       if (changed || mustTell) {
@@ -298,10 +330,8 @@ const make = Effect.gen(function*() {
       }),
       watched
     ),
-    setReport: (next) => {
-      report = next
-    },
-    reports: () => reports
+    setReport: (topic, report, receive) => void topics.set(topic, { report, receive }),
+    reports: reportsOf
   })
 })
 

@@ -142,12 +142,17 @@ describe.skipIf(missing !== undefined)(missing ?? "nodes of a database", () => {
     Effect.gen(function*() {
       const first = yield* node(address)
       const second = yield* node(address)
-      first.nodes.setReport(() => "two workers")
+      const heard: Array<ReadonlyArray<string>> = []
+      first.nodes.setReport("workers", () => "two workers")
+      first.nodes.setReport("limits", () => "")
+      second.nodes.setReport("workers", () => "none", (reports) => void heard.push([...reports.values()]))
       yield* eventually(() => first.nodes.hasOthers() && second.nodes.hasOthers())
       for (const key of ["a", "b", "a"]) first.nodes.publish("jobs", key, 2)
       yield* eventually(() => second.received.includes("a 4") && second.received.includes("b 2"))
       assert.notInclude(first.received, "a 4")
-      yield* eventually(() => [...second.nodes.reports().values()].includes("two workers"))
+      yield* eventually(() => [...second.nodes.reports("workers").values()].includes("two workers"))
+      assert.isTrue(heard.some((all) => all.includes("two workers")))
+      assert.strictEqual(second.nodes.reports("limits").size, 0)
 
       const wakes = () => second.received.filter((one) => one === "all").length
       const before = wakes()

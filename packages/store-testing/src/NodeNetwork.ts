@@ -4,7 +4,7 @@
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import type { JobStore } from "@stint/store/JobStore"
-import { Nodes, type Receive } from "@stint/store/Nodes"
+import { Nodes, type Receive, type Reports } from "@stint/store/Nodes"
 import type { StoreError } from "@stint/store/StoreError"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -20,6 +20,8 @@ export interface Network {
   readonly state: { lost: boolean }
   /** Hints arrive again, and every node learns that some may be missing. */
   readonly restore: () => void
+  /** Every node receives the reports of the others, as after a heartbeat. */
+  readonly beat: () => void
 }
 
 /** A network without nodes. */
@@ -27,7 +29,7 @@ export const make = (): Network => {
   interface Member {
     readonly name: string
     readonly receivers: Map<string, Array<Receive>>
-    report: () => string
+    readonly topics: Map<string, { readonly report: () => string; readonly receive: ((reports: Reports) => void) | undefined }>
   }
   const members: Array<Member> = []
   const state = { lost: false }
@@ -35,8 +37,13 @@ export const make = (): Network => {
   const readAgain = () => {
     for (const { receivers } of members) for (const all of receivers.values()) for (const receive of all) receive(undefined)
   }
+  const reportsFor = (own: Member, textOf: (other: Member) => string | undefined): Reports =>
+    new Map(members.flatMap((other) => {
+      const text = other === own ? undefined : textOf(other)
+      return text === undefined || text === "" ? [] : [[other.name, text]]
+    }))
   const join = (): Nodes["Service"] => {
-    const own: Member = { name: `node ${++joined}`, receivers: new Map(), report: () => "" }
+    const own: Member = { name: `node ${++joined}`, receivers: new Map(), topics: new Map() }
     members.push(own)
     return Nodes.of({
       name: own.name,
@@ -59,15 +66,24 @@ export const make = (): Network => {
         // It may have changed a job without a hint.
         readAgain()
       }),
-      setReport: (report) => void (own.report = report),
-      reports: () => new Map(members.flatMap((other) => other === own ? [] : [[other.name, other.report()]]))
+      setReport: (topic, report, receive) => void own.topics.set(topic, { report, receive }),
+      reports: (topic) => reportsFor(own, (other) => other.topics.get(topic)?.report())
     })
   }
   const restore = () => {
     state.lost = false
     readAgain()
   }
-  return { join, state, restore }
+  const beat = () => {
+    const sent = new Map(members.map((member) => [
+      member,
+      new Map([...member.topics].map(([topic, { report }]) => [topic, report()]))
+    ]))
+    for (const member of members) {
+      for (const [topic, { receive }] of member.topics) receive?.(reportsFor(member, (other) => sent.get(other)?.get(topic)))
+    }
+  }
+  return { join, state, restore, beat }
 }
 
 /** A scenario over the queue of one node. */

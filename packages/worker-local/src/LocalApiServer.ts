@@ -126,7 +126,9 @@ const layerKeys = (workerKey: string): Layer.Layer<AccessKeys> => {
     hasWorkerKeyPrefix: isWorkerKey,
     workerKey: () => Redacted.make(workerKey),
     leaseToken: ({ attempt }) => `${attempt}.`,
-    attemptOfLeaseToken: (token) => Number.parseInt(token, 10)
+    attemptOfLeaseToken: (token) => Number.parseInt(token, 10),
+    // There is no console.
+    sessionKey: Redacted.make(crypto.getRandomValues(new Uint8Array(32)))
   })
 }
 

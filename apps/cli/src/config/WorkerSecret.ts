@@ -1,8 +1,10 @@
 /**
  * The secret that worker keys are derived from. It is stored in the data folder, because worker keys must stay valid across restarts: workers that
- * outlive the platform deliver their results after its restart, and workers on other machines keep their variables.
+ * outlive the platform deliver their results after its restart, and workers on other machines keep their variables. The key of the console's sessions
+ * is derived from it, too.
  *
- * A process that reads it can act as a worker of every endpoint, but cannot call any other API (docs/decisions/0004-worker-keys-are-derived.md).
+ * A process that reads it can act as a worker of every endpoint, but cannot call any other API (docs/decisions/0004-worker-keys-are-derived.md). It could
+ * decrypt a cookie of the console, if it had one.
  */
 import type { EncryptionKey } from "@stint/secrets/SecretsKey"
 import * as Effect from "effect/Effect"
@@ -18,7 +20,7 @@ export const generate: Effect.Effect<Redacted.Redacted> = Effect.sync(() => Reda
 
 /**
  * The worker secret of a node that shares its database with others. It is derived from the operator's key for secrets, so that every node accepts the
- * worker keys that another node has made. `keys`: the operator's keys; the oldest one is used, because it stays during a rotation.
+ * worker keys and sessions that another node has made. `keys`: the operator's keys; the oldest one is used, because it stays during a rotation.
  */
 export const shared = (keys: ReadonlyArray<EncryptionKey>): Redacted.Redacted | undefined => {
   const oldest = keys.at(-1)

@@ -73,6 +73,8 @@ export type WorkerStatus = typeof WorkerStatus.Type
 
 const decode = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Array(WorkerStatus)))
 
+const TOPIC = "workers"
+
 /** The maximum number of workers in a report. Every node reads the reports of all others each second. */
 const MAX_REPORTED = 1_000
 
@@ -113,11 +115,11 @@ export const make = (
   nodes: Nodes["Service"],
   all: () => ReadonlyArray<WorkerStatus>
 ): (endpoint: EndpointId) => ReadonlyArray<WorkerStatus> => {
-  nodes.setReport(() => JSON.stringify(all().slice(0, MAX_REPORTED)))
+  nodes.setReport(TOPIC, () => JSON.stringify(all().slice(0, MAX_REPORTED)))
   let read: ReadonlyMap<string, string> | undefined
   let others: ReadonlyArray<WorkerStatus> = []
   return (endpoint) => {
-    const reports = nodes.reports()
+    const reports = nodes.reports(TOPIC)
     if (reports !== read) {
       read = reports
       // Ignores the report of a newer version that this version cannot read.

@@ -5,6 +5,7 @@
  *   the platform's key    known by its digest              valid for the jobs API and the control API
  *   worker keys           derived from a secret            valid for the worker API of their endpoint, or of one of its workers
  *   lease tokens          derived from the same secret    prove that a worker took a job (docs/decisions/0024-worker-identity.md)
+ *   the session key       derived from the same secret    encrypts the cookies of the web console (docs/decisions/0037-web-console.md)
  *   created keys          stored in KeyStore               valid for their scopes and endpoints
  * ```
  *
@@ -24,7 +25,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
-import { createHmac, timingSafeEqual } from "node:crypto"
+import { createHmac, hkdfSync, timingSafeEqual } from "node:crypto"
 import * as KeySecret from "./KeySecret.ts"
 
 /** The holder of a valid key, and what the key allows. */
@@ -75,6 +76,8 @@ export class AccessKeys extends Context.Service<AccessKeys, {
   readonly leaseToken: (take: Take) => string
   /** The attempt that a presented lease token belongs to; undefined when the token does not belong to this job and worker. */
   readonly attemptOfLeaseToken: (token: string, take: Omit<Take, "attempt">) => number | undefined
+  /** The AES-256 key of the console's sessions. The same on every node with the same worker secret, and after a restart. */
+  readonly sessionKey: Redacted.Redacted<Uint8Array>
 }>()("@stint/server/AccessKeys") {}
 
 /** The secrets of a platform. */
@@ -84,7 +87,7 @@ export interface PlatformSecrets {
    * same buffer until then.
    */
   readonly adminDigest: () => Buffer
-  /** The secret that worker keys are derived from. */
+  /** The secret that worker keys, lease tokens and the key of the console's sessions are derived from. */
   readonly workerSecret: Redacted.Redacted
 }
 
@@ -103,6 +106,9 @@ const platform: KeyLookup = {
 const unknown: KeyLookup = { _tag: "Unknown" }
 
 const WORKER_PREFIX = "stint_worker_"
+
+/** Another version of the sessions needs another text, so that it does not read these. */
+const SESSION_INFO = "stint console sessions 1"
 
 /** 22 characters of base64url: 132 bits, which cannot be guessed within the life of a lease. */
 const LEASE_MAC_LENGTH = 22
@@ -224,7 +230,8 @@ export const layer = ({ adminDigest, workerSecret }: PlatformSecrets): Layer.Lay
         attemptOfLeaseToken: (token, take) => {
           const attempt = Number(LEASE_TOKEN.exec(token)?.[1])
           return isSame(Buffer.from(token), Buffer.from(leaseToken({ ...take, attempt }))) ? attempt : undefined
-        }
+        },
+        sessionKey: Redacted.make(new Uint8Array(hkdfSync("sha256", Redacted.value(workerSecret), "", SESSION_INFO, 32)))
       })
     })
   )

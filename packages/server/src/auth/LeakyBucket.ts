@@ -48,7 +48,7 @@ const reading = (rate: Rate, debt: number, now: number, admitted: boolean): Read
   return {
     admitted,
     meter: { debt, at: now },
-    remaining: Math.floor(free / rate.perMs),
+    remaining: Math.max(0, Math.floor(free / rate.perMs)),
     resetMs: Math.ceil(debt / rate.limit),
     waitMs: Math.max(0, Math.ceil((rate.perMs - free) / rate.limit))
   }
@@ -60,6 +60,15 @@ export const consume = (rate: Rate, meter: Meter | undefined, now: number): Read
   const admitted = debt + rate.perMs <= rate.limit * rate.perMs
   return reading(rate, admitted ? debt + rate.perMs : debt, now, admitted)
 }
+
+/**
+ * Adds calls that were admitted elsewhere, also beyond the capacity: then calls are rejected until the excess has drained. Otherwise, meters that
+ * each admit the whole rate would admit a multiple of it forever.
+ */
+export const add = (rate: Rate, meter: Meter | undefined, calls: number, now: number): Meter => ({
+  debt: Math.min(Number.MAX_SAFE_INTEGER, debtAt(rate, meter, now) + calls * rate.perMs),
+  at: now
+})
 
 /** Reads the meter without a call. */
 export const peek = (rate: Rate, meter: Meter | undefined, now: number): Reading => {

@@ -1,8 +1,10 @@
 /**
  * Rate limits of the jobs API, per key, endpoint and operation.
  *
- * Usage is counted in this process's memory: a restart resets it, and several servers in front of one queue count independently. A shared
- * count would cost a database write per request, which would cost more than everything else in most requests (docs/decisions/0009-keys-at-rest.md).
+ * Usage is counted in this process's memory: a restart resets it. A shared count would cost a database write per request, which would cost more than
+ * everything else in most requests (docs/decisions/0009-keys-at-rest.md). Instead, the nodes of a database tell each other with their heartbeats what
+ * they have counted (UsageReports.ts). Each adds the calls of the others to its own count within two seconds, so only the calls that the nodes admit
+ * in that time exceed a limit, and calls are rejected until the excess has drained.
  *
  * The endpoint's limit applies to every key, and a key's own limit applies as well: a call must be within both. A call that is rejected by
  * either limit does not count against the other.
@@ -16,11 +18,14 @@
  */
 import type { RateLimit } from "@stint/contract/RateLimit"
 import { monotonicMillis } from "@stint/queue/ClockWatch"
+import { Nodes, type Reports } from "@stint/store/Nodes"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as LeakyBucket from "./LeakyBucket.ts"
+import * as UsageReports from "./UsageReports.ts"
 
 /** The subject of a limit: each subject is counted separately. */
 export interface Subject {
@@ -32,7 +37,7 @@ export interface Subject {
 }
 
 /** Where a limit comes from. */
-export type Owner = "endpoint" | "key"
+export type Owner = typeof UsageReports.Owner.Type
 
 /** The limits that apply to a call: the endpoint's, the key's, or both. */
 export type Limits = { readonly [By in Owner]?: RateLimit | undefined }
@@ -67,6 +72,14 @@ export class RateLimiter extends Context.Service<RateLimiter, {
 /** Idle subjects are not removed while there are fewer than this. */
 const SWEEP_THRESHOLD = 1_024
 
+const TOPIC = "limits"
+
+/** The maximum number of subjects in a report: those with the most calls since the last one. Only this node counts the calls of the others. */
+export const MAX_REPORTED = 200
+
+/** How long a subject without calls stays in the reports. Longer than a node may miss them without counting as dead. */
+const REPORTED_MILLIS = 10_000
+
 /** The usage of one limit. */
 interface Count {
   readonly rate: LeakyBucket.Rate
@@ -76,6 +89,14 @@ interface Count {
 interface Usage {
   readonly counts: Map<Owner, Count>
   open: number
+  /** The calls that are open at other nodes, as of their last reports. */
+  openElsewhere: number
+  /** The number of its entry in the reports of this node; 0: it has none. */
+  entry: number
+  /** The calls that were admitted since the entry began, and how many of them the last report contained. */
+  admitted: number
+  reported: number
+  usedAt: number
 }
 
 /** One limit and its current reading. */
@@ -85,7 +106,13 @@ interface LimitReading {
   readonly reading: LeakyBucket.Reading
 }
 
-const OWNERS = ["endpoint", "key"] as const
+const OWNERS = UsageReports.Owner.literals
+
+const isSame = (rate: LeakyBucket.Rate, { limit, perMs }: LeakyBucket.Rate): boolean =>
+  rate.limit === limit && rate.perMs === perMs
+
+/** How much other nodes need to know about a subject. */
+const weightOf = ({ admitted, open, reported }: Usage): number => open + admitted - reported
 
 const seconds = (millis: number): number => Math.ceil(millis / 1_000)
 
@@ -111,16 +138,22 @@ const rejectionFor = (readings: ReadonlyArray<LimitReading>, open: number): Reje
     return [{ by, limit, why: isFull ? "open" : "rate", retryAfter: Math.max(1, seconds(reading.waitMs)) }]
   }).toSorted((a, b) => b.retryAfter - a.retryAfter)[0]
 
-/** Rate limits counted in memory. */
+/** Rate limits counted in memory, and shared with the other nodes if there are any. */
 export const layer: Layer.Layer<RateLimiter> = Layer.effect(
   RateLimiter,
   Effect.gen(function*() {
     const clock = yield* Clock.Clock
+    const nodes = Option.getOrUndefined(yield* Effect.serviceOption(Nodes))
+    const nowMillis = () => Math.floor(monotonicMillis(clock))
     const usages = new Map<string, Usage>()
+    /** The subjects that the next report may contain. */
+    const recent = new Map<string, Usage>()
+    let entries = 0
     let sweepAt = SWEEP_THRESHOLD
 
-    const isIdle = ({ counts, open }: Usage, now: number) =>
-      open === 0 && [...counts.values()].every(({ meter, rate }) => LeakyBucket.peek(rate, meter, now).resetMs === 0)
+    const isIdle = ({ counts, entry, open, openElsewhere }: Usage, now: number) =>
+      open + openElsewhere + entry === 0 &&
+      [...counts.values()].every(({ meter, rate }) => LeakyBucket.peek(rate, meter, now).resetMs === 0)
 
     /** Removes subjects whose usage has drained to zero. */
     const sweep = (now: number) => {
@@ -134,7 +167,7 @@ export const layer: Layer.Layer<RateLimiter> = Layer.effect(
       const known = usages.get(subject)
       if (known !== undefined) return known
       if (usages.size >= sweepAt) sweep(now)
-      const usage: Usage = { counts: new Map(), open: 0 }
+      const usage: Usage = { counts: new Map(), open: 0, openElsewhere: 0, entry: 0, admitted: 0, reported: 0, usedAt: now }
       usages.set(subject, usage)
       return usage
     }
@@ -142,17 +175,70 @@ export const layer: Layer.Layer<RateLimiter> = Layer.effect(
     /** After a limit changes, its usage starts from zero, but open calls still count. */
     const countOf = ({ counts }: Usage, by: Owner, { limit, perMs }: RateLimit): Count => {
       const known = counts.get(by)
-      if (known !== undefined && known.rate.limit === limit && known.rate.perMs === perMs) return known
+      if (known !== undefined && isSame(known.rate, { limit, perMs })) return known
       const count: Count = { rate: { limit, perMs }, meter: undefined }
       counts.set(by, count)
       return count
     }
 
+    /** Begins a count for the reports from zero. */
+    const enter = (usage: Usage) => {
+      usage.entry = ++entries
+      usage.admitted = 0
+      usage.reported = 0
+    }
+
+    const report = (): string => {
+      const now = nowMillis()
+      for (const [subject, usage] of recent) {
+        if (usage.open > 0 || now - usage.usedAt < REPORTED_MILLIS) continue
+        recent.delete(subject)
+        usage.entry = 0
+      }
+      const busiest = recent.size > MAX_REPORTED ? [...recent].toSorted(([, a], [, b]) => weightOf(b) - weightOf(a)) : [...recent]
+      // A node that reads a later report of such a subject knows by the new number that the count began again.
+      for (const [, usage] of busiest.slice(MAX_REPORTED)) enter(usage)
+      return UsageReports.encode(
+        busiest.slice(0, MAX_REPORTED).map(([subject, usage]) => {
+          const { admitted, counts, entry, open } = usage
+          usage.reported = admitted
+          return { subject, entry, admitted, open, rates: [...counts].map(([by, { rate }]) => ({ by, ...rate })) }
+        })
+      )
+    }
+
+    const read = UsageReports.makeReader()
+    let busyElsewhere: ReadonlyArray<Usage> = []
+    const receive = (reports: Reports): void => {
+      const now = nowMillis()
+      for (const usage of busyElsewhere) usage.openElsewhere = 0
+      const busy: Array<Usage> = []
+      for (const { calls, open, rates, subject } of read(reports)) {
+        if (calls + open === 0) continue
+        const usage = usageOf(subject, now)
+        usage.openElsewhere += open
+        busy.push(usage)
+        for (const { by, limit, perMs } of rates) {
+          const count = usage.counts.get(by) ?? { rate: { limit, perMs }, meter: undefined }
+          usage.counts.set(by, count)
+          // The endpoint or the key has just got another limit. The node with the old one will start from zero, too.
+          if (isSame(count.rate, { limit, perMs })) count.meter = LeakyBucket.add(count.rate, count.meter, calls, now)
+        }
+      }
+      busyElsewhere = busy
+    }
+    if (nodes !== undefined) {
+      nodes.setReport(TOPIC, report, receive)
+      // From here on, this node counts the calls of the others.
+      receive(nodes.reports(TOPIC))
+    }
+
     return RateLimiter.of({
       size: () => usages.size,
       acquire: ({ endpoint, key, operation }, limits) => {
-        const now = Math.floor(monotonicMillis(clock))
-        const usage = usageOf(`${key} ${endpoint} ${operation}`, now)
+        const now = nowMillis()
+        const name = `${key} ${endpoint} ${operation}`
+        const usage = usageOf(name, now)
         const applicable = OWNERS.flatMap((by) => {
           const limit = limits[by]
           return limit === undefined ? [] : [{ by, limit, count: countOf(usage, by, limit) }]
@@ -162,19 +248,28 @@ export const layer: Layer.Layer<RateLimiter> = Layer.effect(
           limit,
           reading: LeakyBucket.peek(limit, count.meter, now)
         }))
-        const rejection = rejectionFor(before, usage.open)
+        const open = usage.open + usage.openElsewhere
+        const rejection = rejectionFor(before, open)
         if (rejection !== undefined) {
-          return { rejection, headers: headersOf(operation, before, usage.open), release: () => {} }
+          return { rejection, headers: headersOf(operation, before, open), release: () => {} }
         }
         const after = applicable.map(({ by, count, limit }) => {
           const reading = LeakyBucket.consume(limit, count.meter, now)
           count.meter = reading.meter
           return { by, limit, reading }
         })
+        if (nodes !== undefined) {
+          if (usage.entry === 0) {
+            enter(usage)
+            recent.set(name, usage)
+          }
+          usage.admitted += 1
+          usage.usedAt = now
+        }
         usage.open += 1
         return {
           rejection: undefined,
-          headers: headersOf(operation, after, usage.open),
+          headers: headersOf(operation, after, open + 1),
           release: () => {
             usage.open -= 1
           }

@@ -1,35 +1,46 @@
 /**
- * Sessions of the web console: a cookie identifies the key with which a user logged in (docs/decisions/0037-web-console.md).
+ * Sessions of the web console: a cookie contains the key with which a user logged in, encrypted (docs/decisions/0037-web-console.md).
  *
  * ```
- *   POST /api/v1/session {"key": ...}  --key is valid--> a random id in a cookie; this process keeps id -> key
+ *   POST /api/v1/session {"key": ...}  --key is valid--> a cookie with a random id, the end of the session and the key: AES-256-GCM
  *   GET /api/v1/...  with the cookie   --> the same request with `Authorization: Bearer KEY` --> guards, operations
  *   POST ...         with the cookie   --> the same, if `Origin` is this platform; otherwise 403
  *   DELETE /api/v1/session             --> the session ends
  * ```
  *
- * The guards see the key in every request, so its scopes, endpoints, rate limits and revocation apply as for any other client. The sessions
- * are in memory: a restart ends them. A request that has an `Authorization` header is never changed.
+ * The guards see the key in every request, so its scopes, endpoints, rate limits and revocation apply as for any other client. The server keeps only the
+ * ids of sessions that ended early, so every node accepts the session of another one, and a restart does not end it. The encryption key is derived from
+ * the secret of the worker keys, which nodes share. A request that has an `Authorization` header is never changed.
  */
+import * as SecretCipher from "@stint/secrets/SecretCipher"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import { Headers, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
-import { createHash, randomBytes } from "node:crypto"
+import * as Schema from "effect/Schema"
+import { randomBytes } from "node:crypto"
+import { AccessKeys } from "../auth/AccessKeys.ts"
 import { PROBLEM_CONTENT_TYPE, problemJson } from "../http/ProblemJson.ts"
 import { PublicAddress } from "../http/PublicAddress.ts"
+import * as EndedSessions from "./EndedSessions.ts"
 
 /** How long a session lasts: a working day. A user logs in once per day, and a browser that was left open is logged out before the next day. */
 export const SESSION_MILLIS = 12 * 3_600_000
 
-/** The maximum number of sessions. Beyond it, a login ends the oldest session. */
-export const MAX_SESSIONS = 1_000
+/** The longest key of a session, in bytes of JSON. Browsers reject cookies of more than 4,096 bytes; encryption and base64 add 1,100 to these. */
+export const MAX_KEY_BYTES = 2_800
 
-interface Session {
+const Sealed = Schema.fromJsonString(Schema.Struct({ id: Schema.String, expiresAt: Schema.Finite, key: Schema.String }))
+const decodeSealed = Schema.decodeUnknownOption(Sealed)
+
+/** What the encryption authenticates besides the session. */
+const PURPOSE = "stint console session"
+
+interface Session extends EndedSessions.Session {
   readonly key: Redacted.Redacted
-  readonly expiresAt: number
 }
 
 /** Browsers send the cookies of all ports of a host, so the name contains the port: two platforms on one machine do not log each other out. */
@@ -38,34 +49,36 @@ const cookieName = (host: string | undefined): string => {
   return port === undefined ? "stint_session" : `stint_session_${port}`
 }
 
-/** The session id in a `Cookie` header, for a request to this host. */
-const idIn = (cookies: string, host: string | undefined): string | undefined => {
+/** The sealed session in a `Cookie` header, for a request to this host. */
+const sealedIn = (cookies: string, host: string | undefined): string | undefined => {
   const start = `${cookieName(host)}=`
   return cookies.split(";").map((one) => one.trim()).find((one) => one.startsWith(start))?.slice(start.length)
 }
 
 type Request = HttpServerRequest.HttpServerRequest
 
-/** The sessions are found by a digest of their id, so that the time of a lookup reveals nothing about an id. */
-const digestOf = (id: string): string => createHash("sha256").update(id).digest("base64")
-
 const make = Effect.gen(function*() {
   const clock = yield* Clock.Clock
   const { baseUrl } = yield* PublicAddress
   const publicOrigin = new URL(baseUrl).origin
-  const sessions = new Map<string, Session>()
+  const seal = { bytes: (yield* AccessKeys).sessionKey }
+  const ended = yield* EndedSessions.make
 
-  const idOf = ({ headers }: Request): string | undefined => {
-    const { cookie, host } = headers
-    return cookie === undefined ? undefined : idIn(cookie, host)
+  const open = (sealed: string): Session | undefined => {
+    const bytes = Buffer.from(sealed, "base64url")
+    // Other texts may have the same bytes.
+    if (bytes.toString("base64url") !== sealed) return undefined
+    const session = Option.getOrUndefined(decodeSealed(SecretCipher.open(seal, PURPOSE, bytes.toString("base64"))))
+    return session === undefined || session.expiresAt <= clock.currentTimeMillisUnsafe()
+      ? undefined
+      : { ...session, key: Redacted.make(session.key) }
   }
 
-  const find = (id: string): Session | undefined => {
-    const digest = digestOf(id)
-    const session = sessions.get(digest)
-    if (session === undefined || session.expiresAt > clock.currentTimeMillisUnsafe()) return session
-    sessions.delete(digest)
-    return undefined
+  /** The session of a cookie that is genuine and has not expired. */
+  const sessionIn = ({ headers }: Request): Session | undefined => {
+    const { cookie, host } = headers
+    const sealed = cookie === undefined ? undefined : sealedIn(cookie, host)
+    return sealed === undefined ? undefined : open(sealed)
   }
 
   /** A cookie for this request's host. `__Host-` names would require https, which a platform on a private network often lacks. */
@@ -77,28 +90,29 @@ const make = Effect.gen(function*() {
   }
 
   return {
+    /** The request's session, if it has one that has not ended. */
     find: (request: Request): Session | undefined => {
-      const id = idOf(request)
-      return id === undefined ? undefined : find(id)
+      const session = sessionIn(request)
+      return session === undefined || ended.has(session) ? undefined : session
     },
     /** Starts a session. Returns the `Set-Cookie` header. */
     open: (request: Request, key: Redacted.Redacted): string => {
-      const now = clock.currentTimeMillisUnsafe()
-      const id = randomBytes(32).toString("base64url")
-      // Oldest first: all sessions last equally long.
-      for (const [digest, { expiresAt }] of sessions) {
-        if (expiresAt > now && sessions.size < MAX_SESSIONS) break
-        sessions.delete(digest)
+      const session = {
+        id: randomBytes(16).toString("base64url"),
+        expiresAt: clock.currentTimeMillisUnsafe() + SESSION_MILLIS,
+        key: Redacted.value(key)
       }
-      sessions.set(digestOf(id), { key, expiresAt: now + SESSION_MILLIS })
-      return cookie(request, id, SESSION_MILLIS / 1_000)
+      const sealed = Buffer.from(SecretCipher.seal(seal, PURPOSE, JSON.stringify(session)), "base64").toString("base64url")
+      return cookie(request, sealed, SESSION_MILLIS / 1_000)
     },
     /** Ends the request's session, if there is one. Returns the `Set-Cookie` header that removes the cookie. */
     close: (request: Request): string => {
-      const id = idOf(request)
-      if (id !== undefined) sessions.delete(digestOf(id))
+      const session = sessionIn(request)
+      if (session !== undefined) ended.end(session)
       return cookie(request, "", 0)
     },
+    /** The guards have rejected the key of the session. */
+    reject: ended.reject,
     /**
      * Why a request must not use a session; undefined if it may. SameSite=Strict already withholds the cookie from other sites, but pages on other
      * ports of this host are the same site. Browsers send `Origin` with every request that can change something, and `Sec-Fetch-Site` over https and
@@ -114,13 +128,13 @@ const make = Effect.gen(function*() {
   }
 })
 
-/** The sessions of this process. */
+/** The sessions of the platform's nodes. */
 export class BrowserSessions
   extends Context.Service<BrowserSessions, Effect.Success<typeof make>>()("@stint/server/BrowserSessions")
 {}
 
-/** The sessions, in memory. */
-export const layer: Layer.Layer<BrowserSessions, never, PublicAddress> = Layer.effect(BrowserSessions, make)
+/** The sessions. */
+export const layer: Layer.Layer<BrowserSessions, never, PublicAddress | AccessKeys> = Layer.effect(BrowserSessions, make)
 
 /** 403: the request comes from a page of another origin. */
 export const foreignOriginResponse = (origin: string): HttpServerResponse.HttpServerResponse =>
@@ -143,8 +157,8 @@ export const IsConsoleSession: Context.Reference<boolean> = Context.Reference<bo
 })
 
 /**
- * Replaces a session's cookie with its key, before the guards and the fast path. For a request without a cookie, this only reads one header. A
- * 401 ends the session, because its key was revoked, rotated, or expired.
+ * Replaces a session's cookie with its key, before the guards and the fast path. For a request without a cookie, this only reads one header. After a
+ * 401, because the key was revoked, rotated, or has expired, the cookie is ignored for a minute.
  */
 export const layerMiddleware = HttpRouter.middleware(
   Effect.map(BrowserSessions, (sessions) => (operation) =>
@@ -160,7 +174,7 @@ export const layerMiddleware = HttpRouter.middleware(
         Effect.provideService(HttpServerRequest.HttpServerRequest, request.modify({ headers })),
         Effect.provideService(IsConsoleSession, true),
         Effect.map((response) => {
-          if (response.status === 401) sessions.close(request)
+          if (response.status === 401) sessions.reject(session)
           return response
         })
       )

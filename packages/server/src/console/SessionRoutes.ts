@@ -10,11 +10,9 @@ import * as Schema from "effect/Schema"
 import type { Caller } from "../auth/AccessKeys.ts"
 import { AuthGuards } from "../auth/AuthGuards.ts"
 import { decoder, parseJson, readText } from "../http/RequestBody.ts"
-import { BrowserSessions, foreignOriginResponse } from "./BrowserSessions.ts"
+import { BrowserSessions, foreignOriginResponse, MAX_KEY_BYTES } from "./BrowserSessions.ts"
 
 const PATH = "/api/v1/session"
-
-const MAX_BODY_BYTES = 4_096
 
 const HINT = "Send {\"key\": \"...\"} with the platform's API key or a key that `stint keys create` printed."
 
@@ -42,7 +40,7 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
     Effect.gen(function*() {
       const foreign = sessions.foreignOrigin(request)
       if (foreign !== undefined) return foreignOriginResponse(foreign)
-      const text = yield* readText(request, MAX_BODY_BYTES, "A key is short: check that the body contains only the key.")
+      const text = yield* readText(request, MAX_KEY_BYTES, "A key is short: check that the body contains only the key.")
       const { key } = yield* decodeLogin(yield* parseJson(text, HINT))
       const credential = Redacted.make(key.trim())
       return yield* guards.viewer(

@@ -14,7 +14,7 @@ import type * as Effect from "effect/Effect"
 /** The hint that a receiver gets; undefined: hints may have been lost, so every waiter must read again. */
 export type Receive = (hint: { readonly key: string; readonly count: number } | undefined) => void
 
-/** What each node reports to the others about itself, by node name. */
+/** What each node reports to the others about a topic, by node name. */
 export type Reports = ReadonlyMap<string, string>
 
 export class Nodes extends Context.Service<Nodes, {
@@ -39,8 +39,11 @@ export class Nodes extends Context.Service<Nodes, {
   readonly owns: (endpoint: string) => boolean
   /** This node shuts down. From now on, other nodes own its endpoints. It still sends and receives hints. */
   readonly leave: Effect.Effect<void>
-  /** The other nodes receive the text that `report` returns with each heartbeat. */
-  readonly setReport: (report: () => string) => void
-  /** The latest reports of the other live nodes. */
-  readonly reports: () => Reports
+  /**
+   * Each heartbeat sends the text that `report` returns to the other nodes. It must be one line; an empty text is not sent. After each heartbeat,
+   * `receive` gets the latest reports of the other live nodes. A node may miss a report, but not all reports of three seconds.
+   */
+  readonly setReport: (topic: string, report: () => string, receive?: (reports: Reports) => void) => void
+  /** The latest reports of the other live nodes about a topic. */
+  readonly reports: (topic: string) => Reports
 }>()("@stint/store/Nodes") {}
