@@ -220,6 +220,7 @@ const worker = {
   id: "w",
   state: "draining",
   jobs: [ID, ID, ID],
+  slots: 4,
   firstSeenAt: 0,
   lastSeenAt: 0,
   leaving: "drain",
