@@ -178,7 +178,7 @@ describe("stint", () => {
       expectHarmless(printed, label)
     }
     const json = results.filter(({ code, command }) => code === 0 && command.args.includes("--json"))
-    expect(json.map(({ stdout }) => JSON.parse(stdout))).toEqual([job, line, [batch]])
+    expect(json.map(({ stdout }) => JSON.parse(stdout))).toEqual([job, line, { job: HOSTILE, ...line }, [batch]])
   })
 })
 
