@@ -22,6 +22,8 @@ export const watchWorkers = async (): Promise<void> => {
   await row("thumbnails").getByText("Unhealthy").waitFor({ timeout: 60_000 })
   await row("stories").getByText("Running").first().waitFor()
   await row("charge").getByText("Idle").first().waitFor()
+  await row("stories").getByText("1 of 1", { exact: true }).first().waitFor()
+  await row("charge").getByText("0 of 1", { exact: true }).first().waitFor()
   expect(await page.getByRole("row").nth(1).innerText(), "the failing worker is first").toContain("thumbnails")
   expect(await browser.violations(page)).toEqual([])
   await browser.picture(page, "workers-walk")

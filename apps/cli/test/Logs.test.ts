@@ -47,6 +47,11 @@ describe("logs", () => {
     const ended = await Promise.all(ids.map((id) => platform.ended("talkative", id)))
     expect(ended.map(({ status }) => status)).toEqual(["COMPLETED", "COMPLETED"])
     expect(new Set(ended.map(({ workerId }) => workerId)).size).toBe(1)
+    const { body } = await platform.request("GET", "/api/v1/overview/talkative")
+    expect(body).toMatchObject({ list: [{ slots: 2, jobs: [] }] })
+    const found = await stint(platform, ["logs", "talkative", "--contains", " 40", "--since", "1h", "--json"])
+    const jobs = found.stdout.trim().split("\n").map((line) => (JSON.parse(line) as { readonly job: string }).job)
+    expect(jobs.toSorted()).toEqual(ids.toSorted())
     for (const id of ids) {
       const own = (await logsOf(platform, id)).filter(({ message }) => message !== "printed past the console")
       const numbers = own.map(({ message }) => Number(message.split(" ")[1]))

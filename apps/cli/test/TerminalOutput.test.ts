@@ -59,6 +59,7 @@ const ANSWERS: Readonly<Record<string, unknown>> = {
   "/v2/e/requests": listed,
   "/v2/e/status/j": job,
   "/v2/e/logs/j": { lines: [line], cursor: 1, more: false },
+  "/v2/e/logs": { lines: [{ job: HOSTILE, ...line }], cursor: HOSTILE, stopped: "lines", searched: 1, oldest: 0 },
   "/v2/e/steps/j": steps,
   [`/v2/e/definitions/${"a".repeat(64)}`]: {
     name: HOSTILE,
@@ -98,6 +99,8 @@ const COMMANDS: ReadonlyArray<{ readonly args: ReadonlyArray<string>; readonly c
   { args: ["jobs", "list", "e"], code: 0 },
   { args: ["logs", "e", "j"], code: 0 },
   { args: ["logs", "e", "j", "--json"], code: 0 },
+  { args: ["logs", "e"], code: 0 },
+  { args: ["logs", "e", "--json"], code: 0 },
   { args: ["pipelines", "steps", "e", "j"], code: 0 },
   { args: ["pipelines", "steps", "e", "j", "--step", "charge"], code: 0 },
   { args: ["pipelines", "steps", "e", "j", "--step", "ship"], code: 0 },
@@ -175,7 +178,7 @@ describe("stint", () => {
       expectHarmless(printed, label)
     }
     const json = results.filter(({ code, command }) => code === 0 && command.args.includes("--json"))
-    expect(json.map(({ stdout }) => JSON.parse(stdout))).toEqual([job, line, [batch]])
+    expect(json.map(({ stdout }) => JSON.parse(stdout))).toEqual([job, line, { job: HOSTILE, ...line }, [batch]])
   })
 })
 

@@ -220,6 +220,7 @@ const worker = {
   id: "w",
   state: "draining",
   jobs: [ID, ID, ID],
+  slots: 4,
   firstSeenAt: 0,
   lastSeenAt: 0,
   leaving: "drain",
@@ -273,6 +274,7 @@ export const RESPONSES: Readonly<Record<string, unknown>> = {
   "jobs.health": { jobs: counts, workers },
   "jobs.schema": { input: {}, output: {}, streams: false, reportedAt: 0 },
   "logs.logs": { lines: [], cursor: 0, more: false },
+  "logs.searchLogs": { lines: [], cursor: null, searched: 0 },
   "runs.sendEvent": { delivered: ID },
   "runs.steps": {
     run: ID,
@@ -535,6 +537,7 @@ export const COMMANDS: ReadonlyArray<ReadonlyArray<string>> = [
   ["alerts", "test"],
   ["events", "-f", "--endpoint", "e"],
   ["logs", "e", ID, "--after", "3", "--level", "warn", "--step", "charge", "--limit", "10"],
+  ["logs", "e", "--contains", "x", "--level", "warn", "--since", "1h", "--limit", "10", "--cursor", "12.3"],
   ["batch", "create", "e", "FILE", "--name", "n", "--webhook", "http://a.b", ...POLICY],
   ["batch", "add", "e", BATCH, "FILE"],
   ["batch", "remove", "e", BATCH, ID],

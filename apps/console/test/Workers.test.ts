@@ -7,6 +7,7 @@ import {
   mostWorkers,
   removable,
   removalText,
+  slotsText,
   workerFilterOf
 } from "../src/workers/WorkerList.ts"
 
@@ -59,6 +60,14 @@ describe("the buttons of a worker", () => {
       "It runs 2 jobs. It is told to stop its jobs and takes no more. Each of its jobs loses an attempt: it runs again, or fails if no " +
         "attempt is left. The platform did not start it: end its process yourself."
     )
+  })
+})
+
+describe("the slots of a worker", () => {
+  it("are shown with the number of jobs that it runs, once they are known", () => {
+    expect(slotsText({ ...worker("a", "running"), jobs: ["1", "2"], slots: 4 })).toBe("2 of 4")
+    expect(slotsText({ ...worker("a", "idle"), slots: 1 })).toBe("0 of 1")
+    expect(slotsText(worker("a", "initializing"))).toBeUndefined()
   })
 })
 

@@ -12,16 +12,20 @@
  * The lines of a job may arrive at several nodes. A transaction locks the jobs to which it adds lines by id. Then it drops lines of other jobs, and
  * waits for none of them, so that nodes do not deadlock.
  */
-import type { EndpointId, JobId } from "@stint/contract/Ids"
+import { type EndpointId, JobId } from "@stint/contract/Ids"
 import {
   bytesOf,
+  type FoundPiece,
   JobLogStore,
   type LogBatch,
   LogLimits,
   type LogLine,
   type LogPage,
+  type LogScan,
   piecesOf,
-  READ_BYTES
+  READ_BYTES,
+  SCAN_PIECES,
+  SCAN_WINDOW
 } from "@stint/store/JobLogStore"
 import { linesOf, pieceText } from "@stint/store/LogPieceText"
 import * as Effect from "effect/Effect"
@@ -37,6 +41,8 @@ const decodeJob = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int, Schema.Int,
 const decodeLog = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int, Schema.Int, Schema.Int]))
 const decodePiece = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int, Schema.String, Schema.Int, Schema.Int]))
 const decodeBody = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int, Schema.String]))
+const decodeFound = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int, JobId, Schema.Int, Schema.String]))
+const decodeWindow = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int, Schema.NullOr(Schema.Int)]))
 const decodeOwner = Schema.decodeUnknownSync(Schema.Tuple([Schema.String, Schema.String, Schema.String]))
 
 /** The maximum number of pieces (of all jobs) that are dropped per added piece. */
@@ -160,6 +166,27 @@ const make = Effect.gen(function*() {
     }
   }
 
+  const scan = async (query: Query, endpoint: EndpointId, before = Number.MAX_SAFE_INTEGER): Promise<LogScan> => {
+    const [window] = await query(
+      `SELECT count(*), min(seq) FROM (SELECT seq FROM stint.log_pieces WHERE seq < $1 ORDER BY seq DESC LIMIT ${SCAN_WINDOW}) AS passed`,
+      [before]
+    )
+    const [passed, first] = decodeWindow(window)
+    if (first === null) return { pieces: [], next: null }
+    const rows = await query(
+      `SELECT p.seq, p.job, p.last, p.body FROM stint.log_pieces p JOIN stint.jobs j ON j.id = p.job
+       WHERE p.seq >= $1 AND p.seq < $2 AND j.endpoint = $3 ORDER BY p.seq DESC LIMIT ${SCAN_PIECES}`,
+      [first, before, endpoint]
+    )
+    const pieces = rows.map((row): FoundPiece => {
+      const [piece, job, last, body] = decodeFound(row)
+      return { piece, job, lines: linesOf(body, last) }
+    })
+    const final = pieces.at(-1)
+    if (pieces.length === SCAN_PIECES && final !== undefined) return { pieces, next: final.piece }
+    return { pieces, next: passed === SCAN_WINDOW ? first : null }
+  }
+
   return JobLogStore.of({
     append: (batches) =>
       db.alone("append log lines", async (transaction) => {
@@ -170,7 +197,8 @@ const make = Effect.gen(function*() {
           await makeRoomForAll(transaction)
         }
       }),
-    read: (endpoint, job, after, limit) => db.read("read log lines", (query) => read(query, endpoint, job, after, limit))
+    read: (endpoint, job, after, limit) => db.read("read log lines", (query) => read(query, endpoint, job, after, limit)),
+    scan: (endpoint, before) => db.read("search log lines", (query) => scan(query, endpoint, before))
   })
 })
 

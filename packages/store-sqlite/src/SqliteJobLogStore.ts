@@ -10,17 +10,21 @@
  * A piece is one row, so storing ten lines of a job takes one insert instead of ten. A trigger deletes these rows when their job is
  * removed.
  */
-import type { EndpointId, JobId } from "@stint/contract/Ids"
+import { type EndpointId, JobId } from "@stint/contract/Ids"
 import {
   bytesOf,
+  type FoundPiece,
   JobLogStore,
   type LogBatch,
   LogLimits,
   type LogLine,
   type LogPage,
   type LogPiece,
+  type LogScan,
   piecesOf,
-  READ_BYTES
+  READ_BYTES,
+  SCAN_PIECES,
+  SCAN_WINDOW
 } from "@stint/store/JobLogStore"
 import { linesOf, pieceText } from "@stint/store/LogPieceText"
 import type { StoreError } from "@stint/store/StoreError"
@@ -39,6 +43,10 @@ const decodePiece = Schema.decodeUnknownSync(
   Schema.Struct({ seq: Schema.Int, job: Schema.Int, last: Schema.Int, lines: Schema.Int, bytes: Schema.Int })
 )
 const decodeBody = Schema.decodeUnknownSync(Schema.Struct({ last: Schema.Int, body: Schema.String }))
+const decodeFound = Schema.decodeUnknownSync(
+  Schema.Struct({ piece: Schema.Int, id: JobId, last: Schema.Int, body: Schema.String })
+)
+const decodeWindow = Schema.decodeUnknownSync(Schema.Struct({ passed: Schema.Int, first: Schema.NullOr(Schema.Int) }))
 const decodeTotal = Schema.decodeUnknownSync(Schema.Struct({ bytes: Schema.Int }))
 
 /**
@@ -71,6 +79,15 @@ const make = Effect.gen(function*() {
     oldest: db.statement(`SELECT seq, job, last, lines, bytes FROM log_pieces ORDER BY seq LIMIT ? + 0`),
     bodies: db.statement(
       `SELECT last, body FROM log_pieces INDEXED BY log_pieces_of WHERE job = ? AND last > ? ORDER BY last`
+    ),
+    found: db.statement(
+      `SELECT p.seq AS piece, j.id AS id, p.last AS last, p.body AS body
+       FROM log_pieces p CROSS JOIN jobs j ON j.seq = p.job
+       WHERE p.seq >= ? AND p.seq < ? AND j.endpoint = ? ORDER BY p.seq DESC LIMIT ${SCAN_PIECES}`
+    ),
+    window: db.statement(
+      `SELECT count(*) AS passed, min(seq) AS first
+       FROM (SELECT seq FROM log_pieces WHERE seq < ? ORDER BY seq DESC LIMIT ${SCAN_WINDOW})`
     ),
     total: db.statement(`SELECT bytes FROM log_total`)
   }))
@@ -149,9 +166,22 @@ const make = Effect.gen(function*() {
     return { lines, more: false, last: log.last }
   }
 
+  const scan = (endpoint: EndpointId, before = Number.MAX_SAFE_INTEGER): LogScan => {
+    const { first, passed } = decodeWindow(statements.window.get(before))
+    if (first === null) return { pieces: [], next: null }
+    const pieces = statements.found.all(first, before, endpoint).map((row): FoundPiece => {
+      const { body, id, last, piece } = decodeFound(row)
+      return { piece, job: id, lines: linesOf(body, last) }
+    })
+    const final = pieces.at(-1)
+    if (pieces.length === SCAN_PIECES && final !== undefined) return { pieces, next: final.piece }
+    return { pieces, next: passed === SCAN_WINDOW ? first : null }
+  }
+
   return JobLogStore.of({
     append: (batches) => db.writeNew("append log lines", () => batches.forEach(append)),
-    read: (endpoint, job, after, limit) => db.read("read log lines", () => read(endpoint, job, after, limit))
+    read: (endpoint, job, after, limit) => db.read("read log lines", () => read(endpoint, job, after, limit)),
+    scan: (endpoint, before) => db.read("search log lines", () => scan(endpoint, before))
   })
 })
 

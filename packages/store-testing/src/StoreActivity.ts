@@ -62,7 +62,8 @@ export const countingLogs = <A, E, R>(store: Layer.Layer<A | JobLogStore, E, R>)
       JobLogStore,
       Effect.map(JobLogStore, (logs): JobLogStore["Service"] => ({
         append: (...args) => counted(logs.append(...args)),
-        read: (...args) => counted(logs.read(...args))
+        read: (...args) => counted(logs.read(...args)),
+        scan: (...args) => counted(logs.scan(...args))
       }))
     ).pipe(Layer.provide(store))
   )

@@ -99,6 +99,19 @@ describe("several nodes", () => {
     }))
   )
 
+  rule(
+    "all nodes show the same slots of a worker, whichever of them it asks for jobs",
+    Effect.scoped(Effect.gen(function*() {
+      const { first, second } = yield* twoQueues
+      for (let n = 0; n < 3; n++) yield* first.submit()
+      const slots = (node: typeof first) =>
+        Effect.map(node.registry.listAll(node.endpoint.id), (all) => all.map(({ jobs, slots }) => [jobs.length, slots]))
+      yield* first.take("ann", { limit: 4, holding: false })
+      yield* second.take("ann", { limit: 1 })
+      for (const node of [first, second]) assert.deepStrictEqual(yield* slots(node), [[3, 4]])
+    }))
+  )
+
   const seen = (node: Effect.Success<ReturnType<typeof queueOf>>) => node.registry.list(node.endpoint.id)
 
   rule(

@@ -16,7 +16,7 @@ const recordsOf = (
   { endpoint, job, lines }: LogBatch,
   spanOf: (attempt: number) => LogRecord["span"]
 ): ReadonlyArray<LogRecord> =>
-  lines.map(({ attempt, level, message, release, source, time, worker }) => ({
+  lines.map(({ attempt, level, message, release, source, step, time, worker }) => ({
     time,
     level,
     message,
@@ -26,6 +26,7 @@ const recordsOf = (
       "stint.endpoint": endpoint,
       "stint.job.id": job,
       "stint.job.attempt": attempt,
+      "stint.job.step": step,
       "stint.worker.id": worker ?? undefined,
       "stint.release": release,
       "stint.log.source": source,

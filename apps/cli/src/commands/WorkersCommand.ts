@@ -27,6 +27,9 @@ const jobsText = (jobs: ReadonlyArray<string>): string =>
 const stateText = ({ external, leaving, state }: WorkerOverview): string =>
   `${leaving === "stop" ? "stopping" : state}${external === true ? ", external" : ""}`
 
+/** `2 of 4`; `unknown` before the worker has asked for a job. */
+const slotsText = ({ jobs, slots }: WorkerOverview): string => slots === undefined ? "unknown" : `${jobs.length} of ${slots}`
+
 /** `48 MB`; `unknown` when the worker's pool cannot measure it, or has not yet. */
 const memoryText = (bytes: number | undefined): string => bytes === undefined ? "unknown" : `${Math.round(bytes / 1e6)} MB`
 
@@ -38,11 +41,12 @@ const table = (all: ReadonlyArray<EndpointWorker>, now: number): string =>
   all.length === 0
     ? "No worker runs. The platform starts one for the next job."
     : Output.table([
-      ["ENDPOINT", "WORKER", "STATE", "JOBS", "RESULTS", "MEMORY", "LAST CALL"],
+      ["ENDPOINT", "WORKER", "STATE", "SLOTS", "JOBS", "RESULTS", "MEMORY", "LAST CALL"],
       ...all.map((one) => [
         one.endpoint,
         one.id,
         stateText(one),
+        slotsText(one),
         jobsText(one.jobs),
         String(one.results),
         memoryText(one.memoryBytes),

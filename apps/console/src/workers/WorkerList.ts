@@ -33,6 +33,10 @@ export const removable = ({ leaving, state }: WorkerOverview): ReadonlyArray<"dr
     ? ["stop"]
     : ["drain", "stop"]
 
+/** How many of its slots a worker uses, as "2 of 4"; undefined when its slots are not known. */
+export const slotsText = ({ jobs, slots }: WorkerOverview): string | undefined =>
+  slots === undefined ? undefined : `${jobs.length} of ${slots}`
+
 /** What a drain or stop will do to a worker, shown before the operator confirms. */
 export const removalText = (how: "drain" | "stop", { external, jobs }: WorkerOverview): string => {
   const its = jobs.length === 0 ? "It runs no job." : jobs.length === 1 ? "It runs 1 job." : `It runs ${jobs.length} jobs.`

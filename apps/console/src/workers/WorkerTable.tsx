@@ -9,7 +9,7 @@ import { absolute, bytes, count, shortId } from "../format/Format.ts"
 import { WorkerStateBadge } from "../ui/Status.tsx"
 import { Id, Reason, Time } from "../ui/Text.tsx"
 import { WorkerActions } from "./WorkerActions.tsx"
-import { type EndpointWorker, removable } from "./WorkerList.ts"
+import { type EndpointWorker, removable, slotsText } from "./WorkerList.ts"
 
 /** The maximum number of jobs shown per worker, which may run hundreds at a time. */
 const SHOWN_JOBS = 6
@@ -31,24 +31,28 @@ const Job = ({ endpoint, id, mayRead }: { readonly endpoint: string; readonly id
     )
     : <span className="mono" title={id}>{shortId(id)}</span>
 
-const Jobs = ({ endpoint, mayRead, worker: { jobs, reason, retryAt } }: {
+const Jobs = ({ endpoint, mayRead, worker }: {
   readonly endpoint: string
   readonly worker: WorkerOverview
   readonly mayRead: boolean
-}) => (
-  <>
-    {jobs.length === 0
-      ? <span className="zero">none</span>
-      : jobs.slice(0, SHOWN_JOBS).map((id) => <Job key={id} endpoint={endpoint} id={id} mayRead={mayRead} />)}
-    {jobs.length > SHOWN_JOBS ? <span className="muted">{` and ${count(jobs.length - SHOWN_JOBS)} more`}</span> : null}
-    {reason === undefined ? null : <Reason>{reason}</Reason>}
-    {retryAt === undefined ? null : (
-      <p className="muted">
-        Next start <Time at={retryAt} />
-      </p>
-    )}
-  </>
-)
+}) => {
+  const { jobs, reason, retryAt } = worker
+  const slots = slotsText(worker)
+  return (
+    <>
+      {slots === undefined ? null : <span className={jobs.length === 0 ? "zero" : "worker-slots"}>{slots}</span>}
+      {slots === undefined && jobs.length === 0 ? <span className="zero">none</span> : null}
+      {jobs.slice(0, SHOWN_JOBS).map((id) => <Job key={id} endpoint={endpoint} id={id} mayRead={mayRead} />)}
+      {jobs.length > SHOWN_JOBS ? <span className="muted">{` and ${count(jobs.length - SHOWN_JOBS)} more`}</span> : null}
+      {reason === undefined ? null : <Reason>{reason}</Reason>}
+      {retryAt === undefined ? null : (
+        <p className="muted">
+          Next start <Time at={retryAt} />
+        </p>
+      )}
+    </>
+  )
+}
 
 const Row = ({ hasActions, isOfMany, one: { endpoint, worker } }: {
   readonly one: EndpointWorker
@@ -112,7 +116,7 @@ export const WorkerTable = ({ isOfMany = false, workers }: {
           <th scope="col">Worker</th>
           <th scope="col">State</th>
           {isOfMany ? <th scope="col">Endpoint</th> : null}
-          <th scope="col">Current jobs</th>
+          <th scope="col" title="How many jobs it runs, of those that it can run at once, and which">Current jobs</th>
           <th scope="col" title="The job that it ran last, with its output and its log">Last job</th>
           <th scope="col" className="number">Results</th>
           <th scope="col" className="number">Release</th>

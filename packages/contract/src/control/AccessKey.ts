@@ -63,6 +63,7 @@ const jobScopes: { readonly [operation: string]: JobsScope } = {
   requests: "jobs:read",
   health: "jobs:read",
   logs: "jobs:read",
+  searchLogs: "jobs:read",
   steps: "jobs:read",
   definition: "jobs:read",
   definitions: "jobs:read",

@@ -70,6 +70,11 @@ export const WorkerOverview = Schema.Struct({
   state: WorkerState,
   /** The ids of the jobs that it runs. */
   jobs: Schema.Array(Schema.String),
+  /**
+   * How many jobs it can run at once. Learned from its takes, so it is absent before the first one, and a change while the worker is busy is seen later. A
+   * job whose result is on its way still counts in `jobs`, so `jobs` may be longer for a moment.
+   */
+  slots: Schema.optionalKey(Count),
   /** Why it is unhealthy or throttled. */
   reason: Schema.optionalKey(Schema.String),
   /** When its replacement will be started. */

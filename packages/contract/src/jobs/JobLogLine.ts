@@ -68,6 +68,28 @@ export const JobLogLine = Schema.Struct({
 })
 export type JobLogLine = typeof JobLogLine.Type
 
+/** A line of any job of an endpoint. */
+export const FoundLogLine = Schema.Struct({
+  /** The job that logged it. */
+  job: Schema.String,
+  ...JobLogLine.fields
+})
+export type FoundLogLine = typeof FoundLogLine.Type
+
+/** One page of the lines of an endpoint's jobs that match a search, newest first. */
+export const FoundLogPage = Schema.Struct({
+  lines: Schema.Array(FoundLogLine),
+  /** Pass it as `cursor` to continue with older lines. Null when all lines have been searched. */
+  cursor: Schema.NullOr(Schema.String),
+  /** Present when the search ended early, at a limit, with fewer lines than requested. `lines`: it had read as many as it may. `time`: it took too long. */
+  stopped: Schema.optionalKey(Schema.Literals(["lines", "time"])),
+  /** The number of lines that were read. */
+  searched: Schema.Int,
+  /** The time of the last line that was read. Milliseconds since 1970. Absent when none was read. */
+  oldest: Schema.optionalKey(Schema.Int)
+})
+export type FoundLogPage = typeof FoundLogPage.Type
+
 /** One page of a job's lines, oldest first. */
 export const JobLogPage = Schema.Struct({
   lines: Schema.Array(JobLogLine),

@@ -38,6 +38,9 @@ import { FOLLOWERS, workerKey } from "../events/JobNotifier.ts"
 import * as WaitList from "../events/WaitList.ts"
 import { WorkerRegistry } from "../workers/WorkerRegistry.ts"
 import { fillGaps } from "./LogGaps.ts"
+import * as LogSearch from "./LogSearch.ts"
+
+export type { FoundLine, LogCursor } from "./LogSearch.ts"
 
 /** A line from a worker. */
 export interface WorkerLogLine {
@@ -122,6 +125,11 @@ export class JobLogs extends Context.Service<JobLogs, {
   readonly flush: Effect.Effect<void>
   /** A page of a job's lines. */
   readonly read: (endpoint: EndpointId, job: JobId, options?: ReadOptions) => Effect.Effect<ReadPage, StoreError>
+  /** A page of the lines of an endpoint's jobs, newest first. */
+  readonly search: (
+    endpoint: EndpointId,
+    options?: LogSearch.LogSearchOptions
+  ) => Effect.Effect<LogSearch.FoundLines, StoreError>
   /**
    * Returns once the lines that a worker wrote before its job ended are stored, which is when a few turns of the event loop yield no new
    * line, or after {@link TRAILING_LINES_TIMEOUT_MILLIS}. Lines and results arrive over different connections.
@@ -279,7 +287,7 @@ const make = Effect.gen(function*() {
 
   yield* Effect.addFinalizer(() => flush)
 
-  return JobLogs.of({ write, add, flush, read, awaitTrailingLines, followers })
+  return JobLogs.of({ write, add, flush, read, search: LogSearch.make(store, clock), awaitTrailingLines, followers })
 })
 
 /** Job logs, using the provided stores. Pending lines are written when the scope closes. */

@@ -253,6 +253,7 @@ export const make = (
   const take: LeaseOperations["take"] = Effect.fnUntraced(function*(options) {
     const { endpoint, holding, keyLimit, limit, tokens, waitMs, worker } = options
     const renew = yield* registry.touch(endpoint, worker, "take")
+    registry.asked(endpoint, worker, limit, !holding)
     let until: number | undefined
     let woken = false
     // The job that this take was woken for may still be ready, so another waiting take must look for it.

@@ -5,6 +5,7 @@ import type { EndpointId } from "@stint/contract/Ids"
 import type { ImagePullProgress } from "@stint/contract/ImagePull"
 import type { WorkerBatch } from "@stint/contract/WorkerProtocol"
 import type { Leaving, WorkerState, WorkerStatus } from "./WorkerReports.ts"
+import type * as WorkerSlots from "./WorkerSlots.ts"
 import type * as WorkerStarts from "./WorkerStarts.ts"
 
 /** All times are monotonic, so that setting the wall clock affects no worker. `list` converts them to the current wall clock. */
@@ -27,6 +28,7 @@ export interface Entry {
   readonly jobs: Set<string>
   /** The jobs of `jobs` that need a lease token. */
   readonly tokenJobs: Set<string>
+  readonly slots: WorkerSlots.Slots
   /** The attempt number of each job that the worker took recently, including ended jobs. */
   attempts: Map<string, number>
   /** The attempts before those. Two maps, because deleting the oldest entry of a full map at each take is slow. */
@@ -83,6 +85,7 @@ export const statusOf = (entry: Entry, offset: number): WorkerStatus => ({
   endpoint: entry.endpoint,
   state: stateOf(entry),
   jobs: [...entry.jobs],
+  ...(entry.slots.count === undefined ? {} : { slots: entry.slots.count }),
   reason: entry.reason,
   retryAt: entry.retryAt,
   firstSeenAt: Math.round(entry.firstSeenAt + offset),

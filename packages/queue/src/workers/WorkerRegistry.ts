@@ -28,6 +28,7 @@ import { type Entry, statusOf } from "./WorkerEntry.ts"
 import * as WorkerHints from "./WorkerHints.ts"
 import * as WorkerReports from "./WorkerReports.ts"
 import type { Leaving, WorkerStatus } from "./WorkerReports.ts"
+import * as WorkerSlots from "./WorkerSlots.ts"
 import * as WorkerStarts from "./WorkerStarts.ts"
 
 export type { Leaving, WorkerState, WorkerStatus } from "./WorkerReports.ts"
@@ -94,6 +95,8 @@ export class WorkerRegistry extends Context.Service<WorkerRegistry, {
    * has renewed them.
    */
   readonly touch: (endpoint: EndpointId, worker: string, call?: "take") => Effect.Effect<boolean>
+  /** The worker, which has called `touch`, asks for this many jobs. `idle`: it says that it holds none. */
+  readonly asked: (endpoint: EndpointId, worker: string, jobs: number, idle: boolean) => void
   /** The worker began its setup, which may take `limitMs` milliseconds. It has not asked for a job yet. */
   readonly settingUp: (endpoint: EndpointId, worker: string, limitMs: number) => Effect.Effect<void>
   /** The worker took a job. */
@@ -252,6 +255,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           heartbeatAt: null,
           jobs: new Set(),
           tokenJobs: new Set(),
+          slots: WorkerSlots.make(),
           attempts: new Map(),
           earlierAttempts: new Map(),
           released: null,
@@ -336,6 +340,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
       const entry = endpoints.get(endpoint)?.get(worker)
       if (entry === undefined || !entry.jobs.delete(job)) return false
       entry.tokenJobs.delete(job)
+      WorkerSlots.released(entry.slots, job)
       const at = elapsed()
       entry.released = { job, at }
       if (entry.jobs.size === 0) entry.idleSince = at
@@ -399,6 +404,10 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           }
           return entry.renewalDueAt !== null && entry.renewalDueAt <= entry.lastSeenAt
         }),
+      asked: (endpoint, worker, jobs, idle) => {
+        const entry = endpoints.get(endpoint)?.get(worker)
+        if (entry !== undefined) WorkerSlots.asks(entry.slots, jobs, idle ? undefined : entry.jobs.size)
+      },
       settingUp: (endpoint, worker, limitMs) =>
         Effect.sync(() => {
           const entry = entryOf(endpoint, worker)
@@ -415,6 +424,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
         Effect.sync(() => {
           const entry = entryOf(endpoint, worker)
           markSeen(entry)
+          if (!entry.jobs.has(job)) entry.slots.taken.add(job)
           entry.jobs.add(job)
           if (needsToken === true) entry.tokenJobs.add(job)
           else entry.tokenJobs.delete(job)

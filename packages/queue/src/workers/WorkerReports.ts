@@ -34,6 +34,8 @@ const WorkerStatus = Schema.Struct({
   state: WorkerState,
   /** Ids of the jobs it runs. */
   jobs: Schema.Array(Schema.String),
+  /** How many jobs it can run at once, as its takes say (`WorkerSlots.ts`). */
+  slots: Schema.optionalKey(Schema.Number),
   /** Why the worker is unhealthy or throttled; null otherwise. */
   reason: Schema.NullOr(Schema.String),
   /** When the pool starts a replacement. Milliseconds since the epoch; null: unknown. */
@@ -82,6 +84,12 @@ const memoryOf = ({ memoryBytes }: WorkerStatus) => memoryBytes === undefined ? 
 
 const batchOf = ({ batch }: WorkerStatus) => batch === undefined ? undefined : { batch }
 
+/** The most that a node knows, because each one knows only the takes that it received. */
+const slotsOf = (one: WorkerStatus, other: WorkerStatus) => {
+  const slots = Math.max(one.slots ?? 0, other.slots ?? 0)
+  return slots === 0 ? undefined : { slots }
+}
+
 /** Merges the reports into one status per worker. A worker that calls several nodes runs the jobs from all of them. */
 export const merge = (all: ReadonlyArray<WorkerStatus>): ReadonlyArray<WorkerStatus> => {
   const merged = new Map<string, WorkerStatus>()
@@ -100,6 +108,7 @@ export const merge = (all: ReadonlyArray<WorkerStatus>): ReadonlyArray<WorkerSta
       ...(latest.memoryBytes === undefined ? memoryOf(known) ?? memoryOf(one) : {}),
       // A heartbeat reaches one node.
       ...(latest.batch === undefined ? batchOf(known) ?? batchOf(one) : {}),
+      ...slotsOf(known, one),
       jobs,
       state: latest.state === "idle" && jobs.length > 0 ? "running" : latest.state,
       idleSince: jobs.length > 0 ? null : latest.idleSince,

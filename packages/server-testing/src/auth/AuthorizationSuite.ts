@@ -86,6 +86,7 @@ export const authorization = (it: ServerIt): void => {
         ["POST", "retry/x"],
         ["POST", "purge-queue"],
         ["GET", "health"],
+        ["GET", "logs"],
         ["GET", "job-take/w"],
         ["GET", "job-take-batch/w"],
         ["POST", "job-done/w/x"],

@@ -37,6 +37,7 @@ const EXPECTED: Readonly<Record<string, "jobs:submit" | "jobs:read" | "jobs:mana
   "POST stream/:id": "jobs:read",
   "GET events/:id": "jobs:read",
   "GET logs/:id": "jobs:read",
+  "GET logs": "jobs:read",
   "GET requests": "jobs:read",
   "GET health": "jobs:read",
   "GET schema": "jobs:submit",

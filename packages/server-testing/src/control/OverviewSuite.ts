@@ -36,6 +36,7 @@ export const overviews = (it: ServerIt): void => {
         id: "ann",
         state: "running",
         jobs: [first.id],
+        slots: 1,
         firstSeenAt: expect.any(Number),
         lastSeenAt: expect.any(Number),
         external: true,

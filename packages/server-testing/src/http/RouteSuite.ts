@@ -49,6 +49,7 @@ export const routes = (it: ServerIt): void => {
         [endpoint.path("purge-queue"), "POST"],
         [endpoint.path("health"), "GET"],
         [endpoint.path("requests"), "GET"],
+        [endpoint.path("logs"), "GET"],
         [endpoint.path("events/x"), "GET"],
         [endpoint.path("events"), "POST"],
         [endpoint.path("steps/x"), "GET"],

@@ -2,7 +2,7 @@
  * Tests log lines, both as job events and in pages (contract, JobLogs.ts, JobEvents.ts; R9, docs/spec/figures.md#reliability).
  */
 import { expect } from "@effect/vitest"
-import { JobLogPage } from "@stint/contract/JobLogLine"
+import { FoundLogPage, JobLogPage } from "@stint/contract/JobLogLine"
 import type { LogLevel, LogSource } from "@stint/contract/JobLogLine"
 import { JobLogs } from "@stint/queue/JobLogs"
 import * as Effect from "effect/Effect"
@@ -46,6 +46,8 @@ const say = Effect.fnUntraced(function*(
 const flush = Effect.flatMap(JobLogs, (logs) => logs.flush)
 
 const page = expectJson(200, JobLogPage)
+
+const found = expectJson(200, FoundLogPage)
 
 const logsOf = (endpoint: TestEndpoint, job: string, query = "") =>
   Effect.flatMap(endpoint.call(endpoint.path(`logs/${job}${query}`)), page)
@@ -233,6 +235,65 @@ export const logs = (it: ServerIt): void => {
       for (const { id } of [a, b]) {
         const { lines } = yield* logsOf(endpoint, id)
         expect(lines.map(({ message }) => message)).toEqual(Array.from({ length: 20 }, (_, n) => `${id} ${n}`))
+      }
+    }))
+
+  it.effect("logs: searches the lines of all jobs of an endpoint, newest first, and rejects invalid values", () =>
+    Effect.gen(function*() {
+      const { endpoint: create } = yield* ServerTest
+      const endpoint = yield* create()
+      const search = (query: string) => Effect.flatMap(endpoint.call(endpoint.path(`logs${query}`)), found)
+      expect(yield* search("")).toEqual({ lines: [], cursor: null, searched: 0 })
+      const worker = yield* endpoint.worker()
+      const ids: Array<string> = []
+      for (const text of ["one", "two", "three"]) {
+        const { id } = yield* endpoint.run({})
+        ids.push(id)
+        yield* worker.next
+        yield* say(endpoint, worker.id, `begins ${text}`, { job: id })
+        yield* say(endpoint, worker.id, `Timeout of ${text}`, { job: id, level: "ERROR", step: "charge" })
+        // The search includes pending lines.
+        if (text !== "three") yield* flush
+        yield* worker.finish(id, "done")
+      }
+      const other = yield* create()
+      const elsewhere = yield* other.worker()
+      const { id } = yield* other.run({})
+      yield* elsewhere.next
+      yield* say(other, elsewhere.id, "Timeout elsewhere", { job: id })
+      const all = yield* search("?contains=timeout&level=warn&since=2026-01-01T00:00:00Z")
+      expect(all).toEqual({
+        lines: ids.toReversed().map((job, index) => ({
+          job,
+          number: 2,
+          time: expect.any(Number),
+          level: "ERROR",
+          message: `Timeout of ${["three", "two", "one"][index]}`,
+          attempt: 1,
+          source: "log",
+          step: "charge",
+          workerId: worker.id
+        })),
+        cursor: null,
+        searched: 6,
+        oldest: expect.any(Number)
+      })
+      const first = yield* search("?contains=timeout&limit=2")
+      expect([first.lines, first.stopped]).toEqual([all.lines.slice(0, 2), undefined])
+      expect((yield* search(`?contains=timeout&limit=2&cursor=${first.cursor}`)).lines).toEqual(all.lines.slice(2))
+      expect((yield* search(`?since=${Date.now() + 3_600_000}`)).lines).toEqual([])
+      const invalid = [
+        "cursor=x",
+        "cursor=1.2.3",
+        "limit=0",
+        "limit=1001",
+        "level=loud",
+        "since=yesterday",
+        `contains=${"x".repeat(501)}`
+      ]
+      for (const query of invalid) {
+        const problem = yield* Effect.flatMap(endpoint.call(endpoint.path(`logs?${query}`)), expectProblem(400))
+        expect(problem.errors?.[0]?.path, query).toEqual([query.split("=")[0]])
       }
     }))
 

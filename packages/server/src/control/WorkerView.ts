@@ -16,6 +16,7 @@ export const workerOf = (worker: WorkerStatus): WorkerOverview => ({
   id: worker.id,
   state: worker.state,
   jobs: worker.jobs,
+  ...(worker.slots === undefined ? {} : { slots: worker.slots }),
   ...(worker.reason === null ? {} : { reason: worker.reason.slice(0, REASON_LENGTH) }),
   ...(worker.retryAt === null ? {} : { retryAt: Math.round(worker.retryAt) }),
   firstSeenAt: worker.firstSeenAt,

@@ -1,5 +1,5 @@
 /**
- * The jobs API operation that returns log lines.
+ * The jobs API operations that return log lines.
  */
 import { Api } from "@stint/contract/Api"
 import { CurrentEndpoint } from "@stint/contract/Authorization"
@@ -8,7 +8,7 @@ import { JobQueue } from "@stint/queue/JobQueue"
 import * as Effect from "effect/Effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { mapLookupErrors, mapStoreErrors } from "../http/QueueProblems.ts"
-import { logLineForCaller } from "./LogView.ts"
+import { cursorOf, cursorText, foundLineForCaller, logLineForCaller } from "./LogView.ts"
 
 /** The handlers of log lines. */
 export const layer = HttpApiBuilder.group(
@@ -19,6 +19,15 @@ export const layer = HttpApiBuilder.group(
     const logs = yield* JobLogs
 
     return handlers.handle(
+      "searchLogs",
+      Effect.fnUntraced(function*({ query: { cursor, ...query } }) {
+        const endpoint = yield* CurrentEndpoint
+        yield* logs.flush
+        const options = { ...query, cursor: cursor === undefined ? undefined : cursorOf(cursor) }
+        const { lines, next, ...found } = yield* mapStoreErrors(logs.search(endpoint.id, options))
+        return { lines: lines.map(foundLineForCaller), cursor: next === null ? null : cursorText(next), ...found }
+      })
+    ).handle(
       "logs",
       Effect.fnUntraced(function*({ params, query }) {
         const endpoint = yield* CurrentEndpoint

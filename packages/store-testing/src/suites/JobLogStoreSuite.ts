@@ -5,10 +5,19 @@ import { assert, describe, it } from "@effect/vitest"
 import type { JobId } from "@stint/contract/Ids"
 import { toJsonText } from "@stint/contract/Json"
 import { MAX_LOG_MESSAGE } from "@stint/contract/LogMessage"
+import { LOG_SEARCH_LINES } from "@stint/contract/LogsApi"
 import * as JobLogs from "@stint/queue/JobLogs"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
-import { defaultLogQuotas, JobLogStore, type LogEntry, LogLimits, type LogQuotas } from "@stint/store/JobLogStore"
+import {
+  defaultLogQuotas,
+  JobLogStore,
+  type LogEntry,
+  LogLimits,
+  type LogQuotas,
+  type LogScan,
+  SCAN_PIECES
+} from "@stint/store/JobLogStore"
 import type { JobStore } from "@stint/store/JobStore"
 import { StoreError, StoreUnavailable } from "@stint/store/StoreError"
 import * as Effect from "effect/Effect"
@@ -212,6 +221,76 @@ const storeRules = (rule: LogRule): void => {
       assert.deepStrictEqual([last, ...lines.map((line) => line.number)], [11, 1, 9])
     }))
 
+  rule(
+    "finds the lines of all jobs of an endpoint, the latest first, without those of other endpoints",
+    () =>
+      Effect.gen(function*() {
+        const store = yield* JobLogStore
+        const { started } = yield* Scenario.make()
+        const others = yield* Scenario.make({ id: Scenario.elsewhere })
+        assert.deepStrictEqual(yield* store.scan(ENDPOINT, undefined), { pieces: [], next: null })
+        const jobs = [yield* started("ann"), yield* started("ann")] as const
+        const other = yield* others.started("bob")
+        const rounds = SCAN_PIECES + 4
+        for (let n = 1; n <= rounds; n++) {
+          yield* store.append([
+            {
+              endpoint: ENDPOINT,
+              job: jobs[n % 2 === 0 ? 0 : 1].id,
+              missed: 0,
+              lines: [entry(`${n} a`), entry(`${n} b`, { step: "charge" })]
+            },
+            { endpoint: Scenario.elsewhere, job: other.id, missed: 0, lines: [entry(`elsewhere ${n}`)] }
+          ])
+        }
+        const found: Array<LogScan["pieces"][number]> = []
+        let scans = 0
+        for (let before: number | null | undefined; before !== null; scans++) {
+          const { next, pieces }: LogScan = yield* store.scan(ENDPOINT, before)
+          assert.isAtMost(pieces.length, SCAN_PIECES)
+          found.push(...pieces)
+          before = next
+        }
+        assert.isAbove(scans, 1)
+        const expected = Array.from({ length: rounds }, (_, index) => rounds - index)
+        assert.deepStrictEqual(found.map(({ job, lines }) => [job, ...lines.map(({ message }) => message)]), [
+          ...expected.map((n) => [jobs[n % 2 === 0 ? 0 : 1].id, `${n} a`, `${n} b`])
+        ])
+        assert.deepStrictEqual(
+          found[0]?.lines,
+          (yield* store.read(ENDPOINT, jobs[rounds % 2 === 0 ? 0 : 1].id, rounds - 2, 9)).lines
+        )
+        const own = yield* store.scan(Scenario.elsewhere, undefined)
+        assert.deepStrictEqual(own.pieces.map(({ job }) => job), Array.from({ length: SCAN_PIECES }, () => other.id))
+      })
+  )
+
+  rule(
+    "passes over a limited number of other endpoints' lines in one scan, and continues after them",
+    () =>
+      Effect.gen(function*() {
+        const store = yield* JobLogStore
+        const { started } = yield* Scenario.make()
+        const others = yield* Scenario.make({ id: Scenario.elsewhere })
+        const { id } = yield* started("ann")
+        const other = yield* others.started("bob")
+        yield* store.append([{ endpoint: ENDPOINT, job: id, missed: 0, lines: [entry("rare")] }])
+        // One line of 32 KiB is a piece.
+        const lines = Array.from({ length: 2_000 }, () => entry("x".repeat(33_000)))
+        yield* store.append([{ endpoint: Scenario.elsewhere, job: other.id, missed: 0, lines }])
+        const messages: Array<string> = []
+        let scans = 0
+        for (let before: number | null | undefined; before !== null; scans++) {
+          const { next, pieces }: LogScan = yield* store.scan(ENDPOINT, before)
+          messages.push(...pieces.flatMap(({ lines }) => lines.map(({ message }) => message)))
+          before = next
+        }
+        assert.deepStrictEqual(messages, ["rare"])
+        assert.isAtLeast(scans, 2)
+      }),
+    { bytes: 128 * 1024 * 1024 }
+  )
+
   rule("removes lines with their job, and ignores lines of an unknown job", () =>
     Effect.gen(function*() {
       const store = yield* JobLogStore
@@ -230,7 +309,80 @@ const storeRules = (rule: LogRule): void => {
       yield* store.append([{ endpoint: ENDPOINT, job: job.id, missed: 0, lines: entries(6, 6) }])
       assert.deepStrictEqual(yield* store.read(ENDPOINT, job.id, 0, 9), { lines: [], more: false, last: 0 })
       assert.strictEqual((yield* store.read(ENDPOINT, other.id, 0, 9)).lines.length, 2)
+      assert.deepStrictEqual((yield* store.scan(ENDPOINT, undefined)).pieces.map((piece) => piece.job), [other.id])
     }))
+}
+
+/** All pages of a search, and the messages on them. */
+const searched = Effect.fnUntraced(function*(options: Parameters<JobLogs.JobLogs["Service"]["search"]>[1]) {
+  const logs = yield* JobLogs.JobLogs
+  const pages = [yield* logs.search(ENDPOINT, options)]
+  for (let next = pages[0]?.next ?? null; next !== null;) {
+    const page: typeof pages[number] = yield* logs.search(ENDPOINT, { ...options, cursor: next })
+    pages.push(page)
+    next = page.next
+  }
+  return { pages, messages: pages.flatMap(({ lines }) => lines.map(({ message }) => message)) }
+})
+
+const searchRules = (rule: LogRule): void => {
+  rule(
+    "searches the lines of all jobs of an endpoint by text, level and time, newest first, page by page",
+    () =>
+      Effect.gen(function*() {
+        const store = yield* JobLogStore
+        const { started } = yield* Scenario.make()
+        const ids = [(yield* started("ann")).id, (yield* started("ann")).id] as const
+        const written: Array<string> = []
+        for (let n = 1; n <= 30; n++) {
+          const lines = ["a", "b"].map((part) =>
+            entry(`${n % 3 === 0 ? "Timeout" : "fine"} ${n}${part}`, { level: n % 2 === 0 ? "ERROR" : "INFO", time: n * 100_000 })
+          )
+          yield* store.append([{ endpoint: ENDPOINT, job: ids[n % 2 === 0 ? 0 : 1], missed: 0, lines }])
+          written.unshift(...lines.map(({ message }) => message).toReversed())
+        }
+        assert.deepStrictEqual((yield* searched({})).messages, written)
+        for (const limit of [1, 3, 20]) {
+          const { messages, pages } = yield* searched({ contains: "timeout", limit })
+          assert.deepStrictEqual(messages, written.filter((message) => message.startsWith("Timeout")))
+          for (const page of pages) {
+            assert.isAtMost(page.lines.length, limit)
+            assert.notProperty(page, "stopped")
+          }
+        }
+        const [page] = (yield* searched({ contains: "TIMEOUT", level: "ERROR", since: 1_800_000, limit: 2 })).pages
+        assert.deepStrictEqual(page?.lines.map(({ job, message, number }) => [job, number, message]), [
+          [ids[0], 30, "Timeout 30b"],
+          [ids[0], 29, "Timeout 30a"]
+        ])
+        const rest = yield* searched({ contains: "timeout", level: "ERROR", since: 1_800_000 })
+        assert.deepStrictEqual(rest.messages, [
+          "Timeout 30b",
+          "Timeout 30a",
+          "Timeout 24b",
+          "Timeout 24a",
+          "Timeout 18b",
+          "Timeout 18a"
+        ])
+        assert.isBelow(rest.pages[0]?.searched ?? 0, 60)
+      })
+  )
+
+  rule("ends a search after the lines that one may read, says so, and continues exactly there", () =>
+    Effect.gen(function*() {
+      const store = yield* JobLogStore
+      const { started } = yield* Scenario.make()
+      const { id } = yield* started("ann")
+      const count = LOG_SEARCH_LINES + 500
+      yield* store.append([{ endpoint: ENDPOINT, job: id, missed: 0, lines: entries(1, count) }])
+      const { messages, pages } = yield* searched({ contains: "line 7", limit: 1_000 })
+      assert.deepStrictEqual(messages.at(-1), "line 7")
+      assert.strictEqual(new Set(messages).size, messages.length)
+      assert.strictEqual(pages.reduce((sum, { searched }) => sum + searched, 0), count)
+      const [none] = (yield* searched({ contains: "no such text" })).pages
+      assert.deepInclude(none, { lines: [], stopped: "lines", searched: LOG_SEARCH_LINES, oldest: 5 })
+      assert.deepInclude((yield* searched({ contains: "no such text" })).pages.at(-1), { lines: [], next: null, searched: 500 })
+    }), { lines: 100_000, bytes: 64 * 1024 * 1024 })
 }
 
 const write = Effect.fnUntraced(function*(worker: string, message: string, job?: string, endpoint = Scenario.endpoint().id) {
@@ -430,6 +582,7 @@ export const jobLogStoreSuite = <E>(name: string, tested: Layer.Layer<JobStore |
   describe(`log lines: ${name}`, () => {
     describe("store", () => storeRules(rule))
     describe("written", () => writtenRules(rule))
+    describe("searched", () => searchRules(rule))
     describe("followed", () => logEventRules(rule))
 
     it.effect("counts lines that cannot be stored as dropped, and lets the job continue", () => {

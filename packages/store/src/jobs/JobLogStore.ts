@@ -57,6 +57,29 @@ export interface LogPage {
   readonly last: number
 }
 
+/** Lines of one job that were stored together. */
+export interface FoundPiece {
+  /** Higher for pieces that were stored later. Two nodes that store at the same time may order their pieces either way. */
+  readonly piece: number
+  readonly job: JobId
+  /** Ordered by number. */
+  readonly lines: ReadonlyArray<LogLine>
+}
+
+/** Pieces of all jobs of an endpoint. */
+export interface LogScan {
+  /** The latest first. */
+  readonly pieces: ReadonlyArray<FoundPiece>
+  /** The next scan finds the pieces before this one. Null when there are no earlier ones. */
+  readonly next: number | null
+}
+
+/** The maximum number of pieces that one scan returns. */
+export const SCAN_PIECES = 16
+
+/** The maximum number of pieces that one scan passes over, because most may belong to other endpoints. */
+export const SCAN_WINDOW = 1_000
+
 /** Quotas of stored lines. */
 export interface LogQuotas {
   /** Lines per job. Default: 10,000. */
@@ -128,4 +151,9 @@ export class JobLogStore extends Context.Service<JobLogStore, {
     after: number,
     limit: number
   ) => Effect.Effect<LogPage, StoreError>
+  /**
+   * The latest pieces of an endpoint's jobs before the piece `before`; undefined: the latest of all. Ends after {@link SCAN_PIECES}, and after passing over
+   * {@link SCAN_WINDOW} pieces of any endpoint, so it may return none although there are more.
+   */
+  readonly scan: (endpoint: EndpointId, before: number | undefined) => Effect.Effect<LogScan, StoreError>
 }>()("@stint/store/JobLogStore") {}

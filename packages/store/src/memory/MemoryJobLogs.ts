@@ -10,12 +10,16 @@ import {
   type LogLine,
   type LogPage,
   type LogQuotas,
+  type LogScan,
   piecesOf,
-  READ_BYTES
+  READ_BYTES,
+  SCAN_PIECES,
+  SCAN_WINDOW
 } from "../jobs/JobLogStore.ts"
 import type { JobHead } from "../jobs/JobRecord.ts"
 
 interface Piece {
+  readonly piece: number
   readonly job: JobId
   readonly lines: ReadonlyArray<LogLine>
   readonly bytes: number
@@ -38,6 +42,7 @@ export const make = (headOf: (endpoint: EndpointId, job: JobId) => JobHead | und
   /** All pieces, oldest first. */
   const all = new Set<Piece>()
   let total = 0
+  let lastPiece = 0
 
   const drop = (piece: Piece) => {
     all.delete(piece)
@@ -57,6 +62,7 @@ export const make = (headOf: (endpoint: EndpointId, job: JobId) => JobHead | und
     log.last += missed
     for (const piece of piecesOf(lines, quotas)) {
       const kept: Piece = {
+        piece: ++lastPiece,
         job,
         bytes: piece.bytes,
         lines: piece.lines.map((line) => ({
@@ -98,9 +104,22 @@ export const make = (headOf: (endpoint: EndpointId, job: JobId) => JobHead | und
     return { lines, more: false, last: log.last }
   }
 
+  const scan = (endpoint: EndpointId, before = Infinity): LogScan => {
+    const found: Array<Piece> = []
+    let passed = 0
+    for (const piece of [...all].reverse()) {
+      if (piece.piece >= before) continue
+      passed += 1
+      if (headOf(endpoint, piece.job) !== undefined) found.push(piece)
+      if (found.length === SCAN_PIECES || passed === SCAN_WINDOW) return { pieces: found, next: piece.piece }
+    }
+    return { pieces: found, next: null }
+  }
+
   const service: JobLogStore["Service"] = {
     append: (batches) => Effect.sync(() => batches.forEach(append)),
-    read: (endpoint, job, after, limit) => Effect.sync(() => read(endpoint, job, after, limit))
+    read: (endpoint, job, after, limit) => Effect.sync(() => read(endpoint, job, after, limit)),
+    scan: (endpoint, before) => Effect.sync(() => scan(endpoint, before))
   }
 
   return {
