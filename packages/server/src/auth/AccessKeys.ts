@@ -108,7 +108,7 @@ const unknown: KeyLookup = { _tag: "Unknown" }
 const WORKER_PREFIX = "stint_worker_"
 
 /** Another version of the sessions needs another text, so that it does not read these. */
-const SESSION_INFO = "stint console sessions 1"
+const SESSION_INFO = "sessions of the console, version 1"
 
 /** 22 characters of base64url: 132 bits, which cannot be guessed within the life of a lease. */
 const LEASE_MAC_LENGTH = 22

@@ -37,7 +37,7 @@ const Sealed = Schema.fromJsonString(Schema.Struct({ id: Schema.String, expiresA
 const decodeSealed = Schema.decodeUnknownOption(Sealed)
 
 /** What the encryption authenticates besides the session. */
-const PURPOSE = "stint console session"
+const PURPOSE = "a session of the console"
 
 interface Session extends EndedSessions.Session {
   readonly key: Redacted.Redacted
