@@ -36,7 +36,6 @@ const STORES = Layer.mergeAll(
   PostgresEndpointStore.layer,
   PostgresJobLogStore.layer,
   PostgresJobStore.layer,
-  PostgresKeyStore.layer,
   PostgresRunStore.layer,
   PostgresScheduleStore.layer,
   PostgresSecretStore.layer,
@@ -48,28 +47,34 @@ const STORES = Layer.mergeAll(
 
 type Stores = Layer.Success<typeof STORES>
 
-/** A node with all stores, with its own connections, caches and number. */
-export const node = (address: string) =>
-  Layer.build(STORES.pipe(Layer.provide(PostgresDatabase.layer({ url: Redacted.make(address) }))))
+const build = <Services, E>(stores: Layer.Layer<Services, E, PostgresDatabase.PostgresDatabase>, address: string) =>
+  Layer.build(stores.pipe(Layer.provide(PostgresDatabase.layer({ url: Redacted.make(address) }))))
+
+/** A node with all stores except that of keys, with its own connections, caches and number. */
+export const node = (address: string) => build(STORES, address)
 
 const NO_KEY = KeyId.make("f".repeat(16))
 
 /**
- * A node caches the endpoints for a second, and the keys for five (docs/operations/many-nodes.md). So a read of them comes that much later: `list` reads
- * the endpoints again. Keys are read again as time passes, and a change waits until they are.
+ * A node caches the endpoints for a second (docs/operations/many-nodes.md). So a read of one comes after a read of all, which also changes the cache.
  */
-const afterRefresh = (node: Context.Context<Stores>): Context.Context<Stores> => {
-  const endpoints = Context.get(node, EndpointStore)
-  const keys = Context.get(node, KeyStore)
+const afterEndpoints = (stores: Context.Context<Stores>): Context.Context<Stores> => {
+  const endpoints = Context.get(stores, EndpointStore)
+  return Context.add(stores, EndpointStore, {
+    ...endpoints,
+    get: (id) => Effect.andThen(endpoints.list, endpoints.get(id))
+  })
+}
+
+/** A node caches the keys for five seconds. So a read of them comes that much later, after a change, which waits until they are read again. */
+const afterKeys = (store: Context.Context<KeyStore>): Context.Context<KeyStore> => {
+  const keys = Context.get(store, KeyStore)
   const readKeys = Effect.andThen(TestClock.adjust(KeyCache.SHARED_REFRESH), Effect.orDie(keys.update(NO_KEY, (key) => key)))
-  return node.pipe(
-    Context.add(EndpointStore, { ...endpoints, get: (id) => Effect.andThen(endpoints.list, endpoints.get(id)) }),
-    Context.add(KeyStore, {
-      ...keys,
-      get: (id) => Effect.andThen(readKeys, keys.get(id)),
-      list: Effect.andThen(readKeys, keys.list)
-    })
-  )
+  return Context.make(KeyStore, {
+    ...keys,
+    get: (id) => Effect.andThen(readKeys, keys.get(id)),
+    list: Effect.andThen(readKeys, keys.list)
+  })
 }
 
 /**
@@ -116,22 +121,23 @@ export const twoNodes = (cluster: ReturnType<typeof testCluster>) => {
     if (task.result?.state === "fail") process.stderr.write(`STINT_PROPERTY_SEED=${seed}: ${task.name}\n`)
   })
 
-  const all = Effect.gen(function*() {
-    const address = yield* url
-    const random = SeededRandom.seededRandom(seed)
-    return spread(
-      [afterRefresh(yield* node(address)), afterRefresh(yield* node(address))],
-      () => random() < 0.5 ? 0 : 1,
-      (service, at) => {
+  const both = <Services, E>(
+    layer: Layer.Layer<Services, E, PostgresDatabase.PostgresDatabase>,
+    delayed: (node: Context.Context<Services>) => Context.Context<Services>
+  ) =>
+    Layer.effectContext(Effect.gen(function*() {
+      const address = yield* url
+      const random = SeededRandom.seededRandom(seed)
+      const nodes = [delayed(yield* build(layer, address)), delayed(yield* build(layer, address))]
+      return spread(nodes, () => random() < 0.5 ? 0 : 1, (service, at) => {
         called.set(service, (called.get(service) ?? new Set()).add(at))
-      }
-    )
-  })
+      })
+    }))
 
   return {
-    // Other services read keys if there are any, and time passes with each read.
-    stores: Layer.effectContext(Effect.map(all, Context.omit(KeyStore))),
-    keys: Layer.effectContext(Effect.map(all, Context.pick(KeyStore))),
+    stores: both(STORES, afterEndpoints),
+    // Apart, because other services read keys if there are any, and time passes with each read.
+    keys: both(PostgresKeyStore.layer, afterKeys),
     /** Registers the rule that each of these services was called at both nodes, after their suites. */
     calledAtBoth: (services: ReadonlyArray<{ readonly key: string }>) => {
       it("were called at both nodes", () => {
