@@ -33,6 +33,8 @@ const SLEEP_MILLIS = 24 * 3_600_000
 /** Time for the work of the start to end. */
 const SETTLING_MILLIS = 15_000
 const IDLE_MILLIS = 20_000
+/** The platform is quiet when it uses less than 1 % of a core for this time. */
+const QUIET_MILLIS = 10_000
 const JOBS = 300
 
 const HANDLERS = {
@@ -73,7 +75,11 @@ const call = (platform: Platform, path: string, body?: unknown): Promise<unknown
 
 const start = async (name: string): Promise<Platform> => {
   await mkdir(join(folder, name), { recursive: true })
-  return startPlatform(config, join(folder, name), { PLATFORM_LOG_LEVEL: "WARN", STINT_BATCH_REQUESTS: String(PAGE) })
+  return startPlatform(config, join(folder, name), {
+    PLATFORM_LOG_LEVEL: "WARN",
+    STINT_BATCH_REQUESTS: String(PAGE),
+    STINT_BATCH_QUEUED: String(RUNS + PAGE)
+  })
 }
 
 /** Begins the runs, and waits until all of them sleep. */
@@ -88,6 +94,13 @@ const prepare = async (): Promise<void> => {
     const { jobs } = decodeHealth(await call(platform, "/v2/nap/health"))
     if (jobs.inQueue === 0) break
     await pause(500)
+  }
+  // The index of words reads the jobs after they have begun.
+  while (true) {
+    const before = await usageOf(platform.pid)
+    await pause(QUIET_MILLIS)
+    const after = await usageOf(platform.pid)
+    if ((after.seconds - before.seconds) * 1_000 < QUIET_MILLIS / 100) break
   }
   await platform.stop()
 }
