@@ -176,11 +176,27 @@ export const transact = async <A>(connection: Connection, run: (query: Query) =>
   }
 }
 
+/** The state of a transaction that the server has ended, because it and another one waited for each other. */
+const DEADLOCK = "40P01"
+
+/** How often a transaction that deadlocked runs again. */
+const MAX_TRIES = 10
+
+const repeatAfterDeadlock = async <A>(run: () => Promise<A>): Promise<A> => {
+  for (let tries = 1;; tries++) {
+    try {
+      return await run()
+    } catch (cause) {
+      if (tries === MAX_TRIES || sqlStateOf(cause) !== DEADLOCK) throw cause
+    }
+  }
+}
+
 /** Runs transactions one at a time. */
 const makeWriter = (slot: Slot) => {
   let last: Promise<unknown> = Promise.resolve()
   return <A>(run: (query: Query) => Promise<A>): Promise<A> => {
-    const next = last.then(async () => transact(await slot.get(), run))
+    const next = last.then(() => repeatAfterDeadlock(async () => transact(await slot.get(), run)))
     last = next.catch(() => {})
     return next
   }

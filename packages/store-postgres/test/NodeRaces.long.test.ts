@@ -10,6 +10,9 @@ import { JobStore } from "@stint/store/JobStore"
 import { UsageStore } from "@stint/store/UsageStore"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
+import * as PostgresDatabase from "../src/PostgresDatabase.ts"
 import { makeDatabases, missing, testCluster } from "./TestCluster.ts"
 import { deadlocks, node } from "./TwoNodes.ts"
 
@@ -104,5 +107,30 @@ describe.skipIf(missing !== undefined)(missing ?? "changes at two nodes", () => 
           }), { discard: true })
       yield* Effect.all([trim(here, "here"), trim(there, "there")], { concurrency: "unbounded" })
       assert.strictEqual(yield* Effect.promise(() => deadlocks(cluster)), 0)
+    }).pipe(Effect.scoped))
+
+  it.live("a change that deadlocks with one of another node is made again", () =>
+    Effect.gen(function*() {
+      const address = yield* url
+      const open = Effect.map(
+        Layer.build(Layer.fresh(PostgresDatabase.layer({ url: Redacted.make(address) }))),
+        (context) => Context.get(context, PostgresDatabase.PostgresDatabase)
+      )
+      const [here, there] = [yield* open, yield* open]
+      let runs = 0
+      /** The first time, both hold their first lock before they wait for the other one. */
+      const met = Promise.withResolvers<void>()
+      const lock = (database: typeof here, keys: ReadonlyArray<number>) =>
+        database.write("lock", async (query) => {
+          runs++
+          for (const key of keys) {
+            await query(`SELECT pg_advisory_xact_lock($1)`, [key])
+            if (runs === 2) met.resolve()
+            await met.promise
+          }
+          return keys
+        })
+      const locked = yield* Effect.all([lock(here, [1, 2]), lock(there, [2, 1])], { concurrency: "unbounded" })
+      assert.deepStrictEqual([locked, runs], [[[1, 2], [2, 1]], 3])
     }).pipe(Effect.scoped))
 })
