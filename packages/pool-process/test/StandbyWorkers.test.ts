@@ -283,7 +283,8 @@ describe("StandbyWorkers", () => {
           Effect.repeat(run(program), { until: (printed) => printed === line })
         yield* untilLoaded(b, "b b 2\n")
         yield* untilLoaded(a, "a a 2\n")
-        assert.match(yield* run(broken), /^[ab] broken 2\n$/)
+        // On a busy machine, no standby may be ready, and the next one has already tried to load the broken runtime.
+        assert.match(yield* run(broken), /^(a|b|nothing) broken 2\n$/)
         yield* untilLoaded(broken, "nothing broken 2\n")
       }), { count: 2 }))
 
