@@ -16,7 +16,8 @@ const openAt = Effect.fnUntraced(function*(age: number) {
   mkdirSync(dirname(file))
   writeFileSync(file, "file")
   writeFileSync(wal, "wal")
-  let now = performance.now()
+  // A whole number, so that the sum with a wait is exact.
+  let now = Math.ceil(performance.now())
   yield* Effect.acquireRelease(
     Effect.sync(() => vi.spyOn(performance, "now").mockImplementation(() => now)),
     (spy) => Effect.sync(() => spy.mockRestore())
@@ -47,10 +48,10 @@ describe("the identity of a database file", () => {
     Effect.gen(function*() {
       const { identity, wait, wal } = yield* openAt(60_000)
       rmSync(wal)
-      wait(1.9)
+      wait(1.75)
       assert.strictEqual(identity.check(), undefined)
       assert.strictEqual(identity.checkCommitted(), undefined)
-      wait(0.1)
+      wait(0.25)
       assert.strictEqual(identity.checkCommitted(), "missing")
       // A failed check is repeated at once.
       assert.strictEqual(identity.checkCommitted(), "missing")

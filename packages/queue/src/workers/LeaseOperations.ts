@@ -254,6 +254,7 @@ export const make = (
     const { endpoint, holding, keyLimit, limit, tokens, waitMs, worker } = options
     const renew = yield* registry.touch(endpoint, worker, "take")
     registry.asked(endpoint, worker, limit, !holding)
+    const isLeaving = registry.leaving(endpoint, worker)
     let until: number | undefined
     let woken = false
     // The job that this take was woken for may still be ready, so another waiting take must look for it.
@@ -264,12 +265,14 @@ export const make = (
     else if (renew) yield* renewLeases(endpoint, worker)
     // Existing workers do not pause between takes, so a draining worker would send its next take at once
     // (docs/spec/worker-protocol.md#taking-a-job).
-    if (yield* registry.isDraining(endpoint, worker)) {
+    if (isLeaving()) {
       yield* Effect.interruptible(Effect.sleep(Math.min(waitMs, DRAINING_POLL_DELAY_MILLIS)))
       return []
     }
     while (true) {
-      if (notifier.isClosing() || (yield* registry.isDraining(endpoint, worker))) return []
+      if (notifier.isClosing()) return []
+      // The worker may be gone, and its connection not closed yet.
+      if (isLeaving()) return yield* Effect.as(passWakeUpOn, [])
       const release = registry.releaseOf(endpoint, worker)
       const allowance = registry.canaries.allowance(endpoint, release)
       if (allowance === 0) {
@@ -294,8 +297,8 @@ export const make = (
       yield* notifier.notifyAll(expired)
       if (jobs.length > 0) {
         yield* ticket.cancel
-        // It was drained during the claim. Its exit may have been requested already, because it held no job.
-        if (yield* registry.isDraining(endpoint, worker)) {
+        // It was drained during the claim, or is gone. Its exit may have been requested already, because it held no job.
+        if (isLeaving()) {
           yield* returnJobs(endpoint, worker, jobs.map(({ id }) => id))
           return []
         }
@@ -494,6 +497,8 @@ export const make = (
     blameless?: "blameless"
   ) {
     const time = now()
+    // A take that it has left open must not receive one of its jobs.
+    yield* registry.drain(endpoint, worker)
     const applied = yield* store.applyRunning(
       { endpoint, worker },
       cause === undefined

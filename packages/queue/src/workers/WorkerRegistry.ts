@@ -139,7 +139,8 @@ export class WorkerRegistry extends Context.Service<WorkerRegistry, {
   readonly polling: (endpoint: EndpointId, worker: string) => (cut: boolean) => void
   /** The worker delivered a result. */
   readonly delivered: (endpoint: EndpointId, worker: string) => void
-  readonly isDraining: (endpoint: EndpointId, worker: string) => Effect.Effect<boolean>
+  /** Whether the worker that calls now is draining, or was removed since. A worker of the same name may come later. */
+  readonly leaving: (endpoint: EndpointId, worker: string) => () => boolean
   /** Whether the worker is draining and runs no jobs, so that it only needs to exit. */
   readonly mayExit: (endpoint: EndpointId, worker: string) => boolean
   /** The worker cannot work or cannot be started. Shown with the reason until the worker calls or is removed. */
@@ -498,7 +499,10 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
         if (entry.leaving !== "stop") entry.leaving = leaving
         if (entry.exitAnnounced && !entry.pooled) WorkerHints.publish(nodes, "exiting", endpoint, worker)
       },
-      isDraining: (endpoint, worker) => Effect.sync(() => (endpoints.get(endpoint)?.get(worker)?.drainingSince ?? null) !== null),
+      leaving: (endpoint, worker) => {
+        const entry = endpoints.get(endpoint)?.get(worker)
+        return () => entry !== undefined && (entry.drainingSince !== null || endpoints.get(endpoint)?.get(worker) !== entry)
+      },
       mayExit: (endpoint, worker) => {
         const entry = endpoints.get(endpoint)?.get(worker)
         return entry !== undefined && entry.drainingSince !== null && entry.jobs.size === 0

@@ -229,6 +229,22 @@ export const takeRules = (rule: Rule, isOneNode: boolean): void => {
     }))
 
   rule(
+    "gives the job of a worker that is gone to the next worker, and not to a take that it has left open",
+    () =>
+      Effect.gen(function*() {
+        const { queue, endpoint, started, take } = yield* Scenario.make()
+        const job = yield* started("ann")
+        const left = yield* Effect.forkChild(take("ann", { waitMs: 60_000, holding: true }))
+        yield* Scenario.settle
+        const waiting = yield* Effect.forkChild(take("bob", { waitMs: 60_000 }))
+        yield* Scenario.settle
+        yield* queue.workerGone(endpoint.id, "ann", "Worker ann was killed by SIGKILL.")
+        assert.deepStrictEqual(ids(yield* Fiber.join(waiting)), [job.id])
+        assert.deepStrictEqual(yield* Fiber.join(left), [])
+      })
+  )
+
+  rule(
     "delays the take of a draining worker by a second, so that repeated takes cost little",
     () =>
       Effect.gen(function*() {
