@@ -180,15 +180,15 @@ describe("WorkerRegistry", () => {
     Effect.gen(function*() {
       yield* registry.touch(E, "ann")
       yield* registry.assigned(E, "ann", "a")
-      assert.isFalse(registry.leaving(E, "ann")())
+      assert.isUndefined(registry.leaving(E, "ann")())
       yield* registry.drain(E, "ann")
-      assert.isTrue(registry.leaving(E, "ann")())
+      assert.strictEqual(registry.leaving(E, "ann")(), "draining")
       assert.deepInclude(yield* only(registry), { state: "draining", jobs: ["a"] })
       yield* registry.released(E, "ann", "a")
       assert.deepInclude(yield* only(registry), { state: "draining" })
       // An unknown worker cannot drain.
       yield* registry.drain(E, "bob")
-      assert.isFalse(registry.leaving(E, "bob")())
+      assert.isUndefined(registry.leaving(E, "bob")())
     }))
 
   test("treats a call long after the announced exit as a new worker, unless a pool manages it", (registry) =>
@@ -201,13 +201,13 @@ describe("WorkerRegistry", () => {
       yield* TestClock.adjust(EXIT_GRACE_MILLIS)
       for (const worker of ["external", "pooled", "busy"]) {
         yield* registry.touch(E, worker)
-        assert.isTrue(registry.leaving(E, worker)())
+        assert.strictEqual(registry.leaving(E, worker)(), "draining")
       }
       yield* TestClock.adjust(1)
       for (const worker of ["external", "pooled", "busy"]) yield* registry.touch(E, worker)
-      assert.isFalse(registry.leaving(E, "external")())
-      assert.isTrue(registry.leaving(E, "pooled")())
-      assert.isTrue(registry.leaving(E, "busy")())
+      assert.isUndefined(registry.leaving(E, "external")())
+      assert.strictEqual(registry.leaving(E, "pooled")(), "draining")
+      assert.strictEqual(registry.leaving(E, "busy")(), "draining")
       const external = (yield* registry.list(E)).find((worker) => worker.id === "external")
       assert.deepInclude(external, { state: "idle", idleSince: EXIT_GRACE_MILLIS + 1 })
     }))
@@ -270,7 +270,7 @@ describe("WorkerRegistry", () => {
       assert.deepInclude(yield* only(registry), { state: "draining", leaving: "stop" }, "a stop is not taken back")
       yield* registry.drain(E, "ann", "announced")
       yield* registry.touch(E, "ann")
-      assert.isTrue(registry.leaving(E, "ann")(), "the call was sent before the exit")
+      assert.strictEqual(registry.leaving(E, "ann")(), "draining", "the call was sent before the exit")
       yield* TestClock.adjust(EXIT_GRACE_MILLIS + 1)
       yield* registry.touch(E, "ann")
       const again = yield* only(registry)

@@ -254,7 +254,7 @@ export const make = (
     const { endpoint, holding, keyLimit, limit, tokens, waitMs, worker } = options
     const renew = yield* registry.touch(endpoint, worker, "take")
     registry.asked(endpoint, worker, limit, !holding)
-    const isLeaving = registry.leaving(endpoint, worker)
+    const leaving = registry.leaving(endpoint, worker)
     let until: number | undefined
     let woken = false
     // The job that this take was woken for may still be ready, so another waiting take must look for it.
@@ -265,14 +265,14 @@ export const make = (
     else if (renew) yield* renewLeases(endpoint, worker)
     // Existing workers do not pause between takes, so a draining worker would send its next take at once
     // (docs/spec/worker-protocol.md#taking-a-job).
-    if (isLeaving()) {
+    if (leaving() === "draining") {
       yield* Effect.interruptible(Effect.sleep(Math.min(waitMs, DRAINING_POLL_DELAY_MILLIS)))
       return []
     }
     while (true) {
       if (notifier.isClosing()) return []
       // The worker may be gone, and its connection not closed yet.
-      if (isLeaving()) return yield* Effect.as(passWakeUpOn, [])
+      if (leaving() !== undefined) return yield* Effect.as(passWakeUpOn, [])
       const release = registry.releaseOf(endpoint, worker)
       const allowance = registry.canaries.allowance(endpoint, release)
       if (allowance === 0) {
@@ -298,7 +298,7 @@ export const make = (
       if (jobs.length > 0) {
         yield* ticket.cancel
         // It was drained during the claim, or is gone. Its exit may have been requested already, because it held no job.
-        if (isLeaving()) {
+        if (leaving() !== undefined) {
           yield* returnJobs(endpoint, worker, jobs.map(({ id }) => id))
           return []
         }
@@ -497,14 +497,14 @@ export const make = (
     blameless?: "blameless"
   ) {
     const time = now()
-    // A take that it has left open must not receive one of its jobs.
-    yield* registry.drain(endpoint, worker)
+    // A take that it has left open must not receive one of its jobs when they return.
+    const undo = registry.exited(endpoint, worker)
     const applied = yield* store.applyRunning(
       { endpoint, worker },
       cause === undefined
         ? { _tag: "Return", now: time, endpoint, worker }
         : { _tag: "LoseLease", now: time, endpoint, worker, cause, random: random(), blameless: blameless !== undefined }
-    )
+    ).pipe(Effect.onError(() => Effect.sync(undo)))
     yield* notifier.notifyAll(applied, undefined, blameless !== undefined)
     yield* registry.removed(endpoint, worker)
     notifier.discardStopSignals(endpoint, worker)

@@ -56,6 +56,8 @@ export interface Entry {
   adopted: boolean
   /** Whether the connection to its machine was lost. It receives no more jobs, because the platform could not stop it. */
   lost: boolean
+  /** It has exited, and its jobs return to the queue. */
+  exited: boolean
   /** When a pool of this process started the worker; null for other workers. */
   start: WorkerStarts.WorkerStart | null
   /** The pull of its image; null before and after. */

@@ -139,8 +139,10 @@ export class WorkerRegistry extends Context.Service<WorkerRegistry, {
   readonly polling: (endpoint: EndpointId, worker: string) => (cut: boolean) => void
   /** The worker delivered a result. */
   readonly delivered: (endpoint: EndpointId, worker: string) => void
-  /** Whether the worker that calls now is draining, or was removed since. A worker of the same name may come later. */
-  readonly leaving: (endpoint: EndpointId, worker: string) => () => boolean
+  /** The worker has exited. The result takes that back. Its calls that are still open are those of a worker that is gone. */
+  readonly exited: (endpoint: EndpointId, worker: string) => () => void
+  /** Whether the worker that calls now is draining, or is gone: it has exited or was removed. A worker of the same name may come later. */
+  readonly leaving: (endpoint: EndpointId, worker: string) => () => "draining" | "gone" | undefined
   /** Whether the worker is draining and runs no jobs, so that it only needs to exit. */
   readonly mayExit: (endpoint: EndpointId, worker: string) => boolean
   /** The worker cannot work or cannot be started. Shown with the reason until the worker calls or is removed. */
@@ -272,6 +274,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           pooled: false,
           adopted: false,
           lost: false,
+          exited: false,
           start: null,
           pull: null,
           setup: null,
@@ -499,9 +502,20 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
         if (entry.leaving !== "stop") entry.leaving = leaving
         if (entry.exitAnnounced && !entry.pooled) WorkerHints.publish(nodes, "exiting", endpoint, worker)
       },
+      exited: (endpoint, worker) => {
+        const entry = endpoints.get(endpoint)?.get(worker)
+        if (entry !== undefined) entry.exited = true
+        return () => {
+          if (entry !== undefined) entry.exited = false
+        }
+      },
       leaving: (endpoint, worker) => {
         const entry = endpoints.get(endpoint)?.get(worker)
-        return () => entry !== undefined && (entry.drainingSince !== null || endpoints.get(endpoint)?.get(worker) !== entry)
+        return () => {
+          if (entry === undefined) return undefined
+          if (entry.exited || endpoints.get(endpoint)?.get(worker) !== entry) return "gone"
+          return entry.drainingSince === null ? undefined : "draining"
+        }
       },
       mayExit: (endpoint, worker) => {
         const entry = endpoints.get(endpoint)?.get(worker)
