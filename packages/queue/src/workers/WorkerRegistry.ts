@@ -511,11 +511,9 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
       },
       leaving: (endpoint, worker) => {
         const entry = endpoints.get(endpoint)?.get(worker)
-        return () => {
-          if (entry === undefined) return undefined
-          if (entry.exited || endpoints.get(endpoint)?.get(worker) !== entry) return "gone"
-          return entry.drainingSince === null ? undefined : "draining"
-        }
+        const isGone = (known: Entry) => known.exited || endpoints.get(endpoint)?.get(worker) !== known
+        return () =>
+          entry === undefined ? undefined : isGone(entry) ? "gone" : entry.drainingSince === null ? undefined : "draining"
       },
       mayExit: (endpoint, worker) => {
         const entry = endpoints.get(endpoint)?.get(worker)
