@@ -25,7 +25,7 @@ export const buildConsole = (): void => {
 }
 
 /** The limit of every wait: far longer than a page needs on a busy machine. Milliseconds. */
-const WAIT_MILLIS = 30_000
+const WAIT_MILLIS = 60_000
 
 const REPORT_BLOCKED = `document.addEventListener("securitypolicyviolation", ({ blockedURI, violatedDirective }) => {
   console.error("blocked by " + violatedDirective + ": " + blockedURI)
