@@ -50,9 +50,10 @@ export const startPlatform = async (
       if (match?.[1] !== undefined) found(match[1])
     })
   })
+  const exited = new Promise((ended) => child.once("exit", ended))
   const stop = async () => {
     child.kill("SIGTERM")
-    await new Promise((ended) => child.once("exit", ended))
+    await exited
   }
   return {
     url,
@@ -69,11 +70,22 @@ export const startPlatform = async (
 export const source = (name: string): string =>
   JSON.stringify(resolve(import.meta.dirname, `../../packages/${name}/src/index.ts`))
 
-/** Starts a platform with an endpoint, and one worker, for each handler source. `folder` is removed with the platform. */
-export const startHandlers = async (
-  handlers: Readonly<Record<string, string>>
-): Promise<Platform & { readonly folder: string }> => {
-  const folder = await mkdtemp(join(tmpdir(), "stint-benchmark-"))
+/** Calls an HTTP endpoint. Throws unless the response is successful JSON. */
+export const json = async (url: string, init: RequestInit = {}): Promise<unknown> => {
+  const response = await fetch(url, init)
+  if (!response.ok) throw new Error(`${url}: ${response.status} ${await response.text()}`)
+  return await response.json()
+}
+
+/** Calls the platform: POST with a body, otherwise GET. Throws unless the response is successful. */
+export const call = (platform: Platform, path: string, body?: unknown): Promise<unknown> =>
+  json(`${platform.url}${path}`, {
+    headers: { authorization: `Bearer ${KEY}`, "content-type": "application/json" },
+    ...(body === undefined ? {} : { method: "POST", body: JSON.stringify(body) })
+  })
+
+/** Writes the sources of handlers, and a configuration with an endpoint, and one worker, for each. Returns the configuration's file. */
+export const writeHandlers = async (folder: string, handlers: Readonly<Record<string, string>>): Promise<string> => {
   const endpoints: Record<string, unknown> = {}
   for (const [name, text] of Object.entries(handlers)) {
     const handler = join(folder, `${name}.ts`)
@@ -82,5 +94,14 @@ export const startHandlers = async (
   }
   const config = join(folder, "stint.config.ts")
   await writeFile(config, `export default ${JSON.stringify({ endpoints })}\n`)
+  return config
+}
+
+/** Starts a platform with an endpoint, and one worker, for each handler source. `folder` is removed with the platform. */
+export const startHandlers = async (
+  handlers: Readonly<Record<string, string>>
+): Promise<Platform & { readonly folder: string }> => {
+  const folder = await mkdtemp(join(tmpdir(), "stint-benchmark-"))
+  const config = await writeHandlers(folder, handlers)
   return { ...await startPlatform(config, folder, { PLATFORM_LOG_LEVEL: "WARN", STINT_BATCH_REQUESTS: "10000" }), folder }
 }

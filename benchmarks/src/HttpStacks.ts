@@ -8,7 +8,7 @@ import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
 import process from "node:process"
 import { setTimeout as pause } from "node:timers/promises"
-import { KEY, startPlatform } from "./BenchmarkPlatform.ts"
+import { call, json, startPlatform } from "./BenchmarkPlatform.ts"
 import { freePort, PEERS, startRedis } from "./Peers.ts"
 import { OUTPUT } from "./SubjectProcess.ts"
 
@@ -28,13 +28,6 @@ export interface Stack {
   /** The processes of the stack. Their descendants are measured too. */
   readonly pids: ReadonlyArray<number>
   readonly end: () => Promise<void>
-}
-
-/** Calls an HTTP endpoint. Throws unless the response is successful JSON. */
-export const json = async (url: string, init: RequestInit = {}): Promise<unknown> => {
-  const response = await fetch(url, init)
-  if (!response.ok) throw new Error(`${url}: ${response.status} ${await response.text()}`)
-  return await response.json()
 }
 
 /** Stops a child process that exits when its IPC channel closes. */
@@ -84,7 +77,7 @@ export const stint = async (): Promise<Stack> => {
     host: new URL(platform.url).host,
     path: (operation) => `/v2/bench/${operation === "run" ? "run" : "runsync"}`,
     left: async () => {
-      const { jobs } = decode(await json(`${platform.url}/v2/bench/health`, { headers: { authorization: `Bearer ${KEY}` } }))
+      const { jobs } = decode(await call(platform, "/v2/bench/health"))
       return jobs.inQueue + jobs.inProgress
     },
     pids: [platform.pid],

@@ -7,8 +7,8 @@ import * as Schema from "effect/Schema"
 import { readFile } from "node:fs/promises"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
-import { KEY, source, startHandlers } from "./BenchmarkPlatform.ts"
-import { endChild, json, portOf, type Stack, startChild } from "./HttpStacks.ts"
+import { call, source, startHandlers } from "./BenchmarkPlatform.ts"
+import { endChild, portOf, type Stack, startChild } from "./HttpStacks.ts"
 import { PEERS } from "./Peers.ts"
 import { OUTPUT } from "./SubjectProcess.ts"
 
@@ -56,9 +56,7 @@ export const stintPipelines = async (): Promise<ReadonlyArray<Stack>> => {
   const platform = await startHandlers(HANDLERS)
   const decode = Schema.decodeUnknownSync(Health)
   const openJobs = async (endpoint: string): Promise<number> => {
-    const { jobs } = decode(
-      await json(`${platform.url}/v2/${endpoint}/health`, { headers: { authorization: `Bearer ${KEY}` } })
-    )
+    const { jobs } = decode(await call(platform, `/v2/${endpoint}/health`))
     return jobs.inQueue + jobs.inProgress
   }
   const stack = (name: string, endpoint: string, end: () => Promise<void>): Stack => ({

@@ -31,6 +31,10 @@ export const tableOf = (rows: ReadonlyArray<ReadonlyArray<string>>): string => {
   return [...lines.slice(0, 1), rule, ...lines.slice(1)].map((cells) => `| ${cells.join(" | ")} |`).join("\n")
 }
 
+/** The median and the range: `4.3 (4.1 - 4.9)`. */
+export const spreadOf = (figures: ReadonlyArray<number>): string =>
+  `${formatFigure(median(figures))} (${formatFigure(Math.min(...figures))} - ${formatFigure(Math.max(...figures))})`
+
 const quantile = (values: ReadonlyArray<number>, q: number): number => {
   const all = sorted(values)
   return all[Math.min(all.length - 1, Math.floor(q * all.length))] ?? Number.NaN

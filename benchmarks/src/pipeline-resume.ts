@@ -16,10 +16,9 @@ import { join } from "node:path"
 import process from "node:process"
 import { setTimeout as pause } from "node:timers/promises"
 import { parseArgs } from "node:util"
-import { KEY, source, startPlatform } from "./BenchmarkPlatform.ts"
-import { json } from "./HttpStacks.ts"
+import { call, source, startPlatform, writeHandlers } from "./BenchmarkPlatform.ts"
 import { freePort } from "./Peers.ts"
-import { formatFigure, median, tableOf } from "./Rounds.ts"
+import { spreadOf, tableOf } from "./Rounds.ts"
 
 const { values } = parseArgs({ options: { rounds: { type: "string", default: "7" } } })
 const ROUNDS = Number(values.rounds)
@@ -47,22 +46,9 @@ const resumed = Pipeline.make("resumed", { input: Schema.Int })
   .end(Schema.Int)
 Pipeline.launch(resumed, { main: import.meta })
 `
-const handler = join(folder, "resumed.ts")
-const config = join(folder, "stint.config.ts")
-await writeFile(handler, HANDLER)
-await writeFile(
-  config,
-  `export default ${JSON.stringify({ endpoints: { resumed: { handler, workers: { min: 1, max: 1 } } } })}\n`
-)
-
+const config = await writeHandlers(folder, { resumed: HANDLER })
 const settings = { PLATFORM_LOG_LEVEL: "WARN", PORT: String(await freePort()) }
 let platform = await startPlatform(config, folder, settings)
-
-const call = (path: string, body?: unknown): Promise<unknown> =>
-  json(`${platform.url}${path}`, {
-    headers: { authorization: `Bearer ${KEY}`, "content-type": "application/json" },
-    ...(body === undefined ? {} : { method: "POST", body: JSON.stringify(body) })
-  })
 
 const decodeId = Schema.decodeUnknownSync(Schema.Struct({ id: Schema.String }))
 const decodeStatus = Schema.decodeUnknownSync(Schema.Struct({ status: Schema.String }))
@@ -90,7 +76,7 @@ type Victim = "worker" | "platform" | "both"
 const resume = async (victim: Victim): Promise<{ readonly total: number; readonly answering: number }> => {
   await rm(log, { force: true })
   await rm(gate, { force: true })
-  const { id } = decodeId(await call("/v2/resumed/run", { input: 1 }))
+  const { id } = decodeId(await call(platform, "/v2/resumed/run", { input: 1 }))
   const { pid } = await until("the second step", async () => (await begins())[0])
   const killed = Date.now()
   if (victim !== "worker") process.kill(platform.pid, "SIGKILL")
@@ -103,16 +89,13 @@ const resume = async (victim: Victim): Promise<{ readonly total: number; readonl
     await writeFile(gate, "")
   }
   await until("the end", async () => {
-    const { status } = decodeStatus(await call(`/v2/resumed/status/${id}`))
+    const { status } = decodeStatus(await call(platform, `/v2/resumed/status/${id}`))
     if (status === "FAILED") throw new Error("the run failed")
     return status === "COMPLETED" ? true : undefined
   })
   const again = (await begins())[1]?.at ?? Date.now()
   return { total: again - killed, answering: again - answering }
 }
-
-const range = (figures: ReadonlyArray<number>): string =>
-  `${formatFigure(median(figures))} (${formatFigure(Math.min(...figures))} - ${formatFigure(Math.max(...figures))})`
 
 try {
   const rows: Array<ReadonlyArray<string>> = []
@@ -125,8 +108,8 @@ try {
     }
     rows.push([
       victim,
-      range(all.map(({ total }) => total)),
-      victim === "worker" ? "" : range(all.map(({ answering }) => answering))
+      spreadOf(all.map(({ total }) => total)),
+      victim === "worker" ? "" : spreadOf(all.map(({ answering }) => answering))
     ])
   }
   process.stdout.write(

@@ -16,8 +16,7 @@ import { join } from "node:path"
 import process from "node:process"
 import { setTimeout as pause } from "node:timers/promises"
 import { parseArgs } from "node:util"
-import { KEY, source, startHandlers } from "./BenchmarkPlatform.ts"
-import { json } from "./HttpStacks.ts"
+import { call, source, startHandlers } from "./BenchmarkPlatform.ts"
 import { formatFigure, median, quantiles, tableOf } from "./Rounds.ts"
 
 const { values } = parseArgs({
@@ -75,17 +74,10 @@ const decodeRun = Schema.decodeUnknownSync(Schema.Struct({ status: Schema.String
 
 const platform = await startHandlers(HANDLERS)
 
-const call = (method: string, path: string, body?: unknown): Promise<unknown> =>
-  json(`${platform.url}${path}`, {
-    method,
-    headers: { authorization: `Bearer ${KEY}`, "content-type": "application/json" },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) })
-  })
-
 /** The time of a run with a list of this length. Seconds. */
 const list = async (length: number): Promise<number> => {
   const started = performance.now()
-  const { output } = decodeRun(await call("POST", "/v2/list/runsync?wait=300000", { input: length }))
+  const { output } = decodeRun(await call(platform, "/v2/list/runsync?wait=300000", { input: length }))
   if (output !== length) throw new Error(`the run had ${output} items instead of ${length}`)
   return (performance.now() - started) / 1000
 }
@@ -93,9 +85,9 @@ const list = async (length: number): Promise<number> => {
 /** The time of a batch with this many requests. Seconds. */
 const batch = async (length: number): Promise<number> => {
   const started = performance.now()
-  const { id } = decodeId(await call("POST", "/v2/child/batch", Array.from({ length }, (_, input) => ({ input }))))
-  await call("POST", `/v2/child/batch/${id}/finalize`)
-  while (decodeBatch(await call("GET", `/v2/child/batch/${id}`)).requestCompleted < length) await pause(20)
+  const { id } = decodeId(await call(platform, "/v2/child/batch", Array.from({ length }, (_, input) => ({ input }))))
+  await call(platform, `/v2/child/batch/${id}/finalize`, {})
+  while (decodeBatch(await call(platform, `/v2/child/batch/${id}`)).requestCompleted < length) await pause(20)
   return (performance.now() - started) / 1000
 }
 
@@ -133,7 +125,7 @@ const sleeps = async (round: number): Promise<ReadonlyArray<number>> => {
   const caller = async () => {
     while (next < items) {
       const n = next++
-      await call("POST", "/v2/nap/run", { input: { until: first + Math.floor(n * SPREAD / items), log } })
+      await call(platform, "/v2/nap/run", { input: { until: first + Math.floor(n * SPREAD / items), log } })
     }
   }
   await Promise.all(Array.from({ length: CALLERS }, caller))

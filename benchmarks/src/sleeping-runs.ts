@@ -10,16 +10,15 @@
  * `--rounds N` (default 3). Linux only. Takes about 8 minutes.
  */
 import * as Schema from "effect/Schema"
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises"
+import { mkdir, mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import process from "node:process"
 import { setTimeout as pause } from "node:timers/promises"
 import { parseArgs } from "node:util"
-import { KEY, type Platform, source, startPlatform } from "./BenchmarkPlatform.ts"
-import { json } from "./HttpStacks.ts"
+import { call, type Platform, source, startPlatform, writeHandlers } from "./BenchmarkPlatform.ts"
 import { usageOf } from "./ProcessUsage.ts"
-import { formatFigure, median, tableOf } from "./Rounds.ts"
+import { median, spreadOf, tableOf } from "./Rounds.ts"
 
 const { values } = parseArgs({
   options: { runs: { type: "string", default: "100000" }, rounds: { type: "string", default: "3" } }
@@ -58,20 +57,7 @@ const decodeHealth = Schema.decodeUnknownSync(
 )
 
 const folder = await mkdtemp(join(tmpdir(), "stint-benchmark-"))
-const config = join(folder, "stint.config.ts")
-const endpoints: Record<string, unknown> = {}
-for (const [name, text] of Object.entries(HANDLERS)) {
-  const handler = join(folder, `${name}.ts`)
-  await writeFile(handler, text)
-  endpoints[name] = { handler, workers: { min: 1, max: 1 } }
-}
-await writeFile(config, `export default ${JSON.stringify({ endpoints })}\n`)
-
-const call = (platform: Platform, path: string, body?: unknown): Promise<unknown> =>
-  json(`${platform.url}${path}`, {
-    headers: { authorization: `Bearer ${KEY}`, "content-type": "application/json" },
-    ...(body === undefined ? {} : { method: "POST", body: JSON.stringify(body) })
-  })
+const config = await writeHandlers(folder, HANDLERS)
 
 const start = async (name: string): Promise<Platform> => {
   await mkdir(join(folder, name), { recursive: true })
@@ -130,9 +116,6 @@ const measure = async (name: string, figures: Figures): Promise<void> => {
   await platform.stop()
 }
 
-const range = (figures: ReadonlyArray<number>): string =>
-  `${formatFigure(median(figures))} (${formatFigure(Math.min(...figures))} - ${formatFigure(Math.max(...figures))})`
-
 try {
   const started = performance.now()
   await prepare()
@@ -145,9 +128,9 @@ try {
         ["", "memory, MiB", "idle, % of a core", "runsync p50, ms"],
         ...subjects.map(({ figures: { cpu, latency, memory }, name }) => [
           name === "empty" ? "no runs" : `${RUNS} sleeping runs`,
-          range(memory),
-          range(cpu),
-          range(latency)
+          spreadOf(memory),
+          spreadOf(cpu),
+          spreadOf(latency)
         ])
       ])
     }\n`

@@ -1,4 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
+import { NodeNetwork } from "@stint/store-testing"
 import { Nodes } from "@stint/store/Nodes"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -11,18 +12,7 @@ describe("the warning of a node that has generated its own keys", () => {
     Effect.gen(function*() {
       const logged: Array<string> = []
       let hasOthers = false
-      const nodes = Nodes.of({
-        name: "node 1",
-        hasOthers: () => hasOthers,
-        isOldest: () => true,
-        publish: () => {},
-        publishAll: () => {},
-        subscribe: () => {},
-        owns: () => true,
-        leave: Effect.void,
-        setReport: () => {},
-        reports: () => new Map()
-      })
+      const nodes = NodeNetwork.stub({ hasOthers: () => hasOthers })
       const layer = OwnedEndpoints.layerKeyWarning.pipe(
         Layer.provide(Layer.succeed(Nodes, nodes)),
         Layer.provide(Logger.layer([Logger.make(({ message }) => void logged.push(String(message)))]))

@@ -163,14 +163,18 @@ export const layer = (
     const adoptOthers = Effect.gen(function*() {
       for (const orphan of [...orphans]) {
         const known = managed.get(orphan.endpoint)
-        const endpoint = yield* store.get(orphan.endpoint)
-        if (known !== undefined) yield* adopt(orphan.endpoint, known.workers)
-        else if (endpoint !== undefined) yield* manage(endpoint, false)
-        else {
-          orphans.delete(orphan)
-          const { endpoint, id } = orphan
-          yield* FiberSet.run(fibers, Effect.andThen(Effect.scoped(orphan.adopt({})), registry.removed(endpoint, id)))
+        if (known !== undefined) {
+          yield* adopt(orphan.endpoint, known.workers)
+          continue
         }
+        const endpoint = yield* store.get(orphan.endpoint)
+        if (endpoint !== undefined) {
+          yield* manage(endpoint, false)
+          continue
+        }
+        orphans.delete(orphan)
+        const ending = Effect.andThen(Effect.scoped(orphan.adopt({})), registry.removed(orphan.endpoint, orphan.id))
+        yield* FiberSet.run(fibers, ending)
       }
     })
 

@@ -20,13 +20,17 @@ const OLD = WorkerId.make("w-old")
 const makeOrphan = (isRunning: boolean) => {
   const exit = Deferred.makeUnsafe<WorkerExit>()
   const calls: Array<string> = []
+  let closed = false
+  const close = Effect.sync(() => {
+    closed = true
+  })
   const lost = Effect.asVoid(Deferred.succeed(exit, { _tag: "Lost", reason: "its process had ended.", log: ["the last line"] }))
   const orphan: OrphanedWorker = {
     id: OLD,
     endpoint: EndpointId.make("tested"),
     isRunning,
     adopt: () =>
-      Effect.as(isRunning ? Effect.void : lost, {
+      Effect.as(Effect.andThen(Effect.addFinalizer(() => close), isRunning ? Effect.void : lost), {
         id: OLD,
         exit: Deferred.await(exit),
         drain: Effect.sync(() => {
@@ -35,7 +39,7 @@ const makeOrphan = (isRunning: boolean) => {
         kill: Effect.andThen(Effect.sync(() => calls.push("kill")), lost)
       })
   }
-  return { orphan, calls, lost }
+  return { orphan, calls, lost, isClosed: () => closed }
 }
 
 const withOrphans = (orphans: ReadonlyArray<OrphanedWorker>) =>
@@ -166,23 +170,13 @@ describe("Autoscaler: workers of an earlier platform", () => {
     "lets a running worker finish its job, when another node starts the workers of its endpoint",
     Effect.gen(function*() {
       const { endpoint, job, queue } = yield* takenJob()
-      const { calls, lost, orphan } = makeOrphan(true)
-      let closed = false
-      const adopt: OrphanedWorker["adopt"] = (variables) =>
-        Effect.andThen(
-          Effect.addFinalizer(() =>
-            Effect.sync(() => {
-              closed = true
-            })
-          ),
-          orphan.adopt(variables)
-        )
-      yield* startAutoscaler([{ ...orphan, adopt }], elsewhere)
+      const { calls, isClosed, lost, orphan } = makeOrphan(true)
+      yield* startAutoscaler([orphan], elsewhere)
       for (let seconds = 0; seconds < 60; seconds += 10) {
         yield* queue.heartbeat(endpoint.id, OLD, [job])
         yield* after("10 seconds")
       }
-      assert.deepStrictEqual([calls, closed, yield* states(endpoint)], [[], false, ["draining"]])
+      assert.deepStrictEqual([calls, isClosed(), yield* states(endpoint)], [[], false, ["draining"]])
       yield* queue.finish({ endpoint: endpoint.id, worker: OLD, job }, { output: toJsonText("done"), error: null })
       yield* after(100)
       assert.deepStrictEqual(calls, ["drain"])
@@ -199,18 +193,8 @@ describe("Autoscaler: workers of an earlier platform", () => {
       yield* deploy({ workers: { max: 1 } })
       const stubborn = makeOrphan(true)
       const deleted = makeOrphan(true)
-      let closed = false
-      const adopt: OrphanedWorker["adopt"] = (variables) =>
-        Effect.andThen(
-          Effect.addFinalizer(() =>
-            Effect.sync(() => {
-              closed = true
-            })
-          ),
-          deleted.orphan.adopt(variables)
-        )
-      yield* startAutoscaler([stubborn.orphan, { ...deleted.orphan, endpoint: EndpointId.make("deleted"), adopt }])
-      assert.isTrue(closed)
+      yield* startAutoscaler([stubborn.orphan, { ...deleted.orphan, endpoint: EndpointId.make("deleted") }])
+      assert.isTrue(deleted.isClosed())
       yield* after("11 seconds")
       assert.deepStrictEqual(stubborn.calls, ["drain", "kill"])
     })

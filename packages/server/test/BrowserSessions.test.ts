@@ -1,4 +1,5 @@
 import { describe, expect, it } from "@effect/vitest"
+import { NodeNetwork } from "@stint/store-testing"
 import * as KeyStore from "@stint/store/KeyStore"
 import { Nodes, type Reports } from "@stint/store/Nodes"
 import * as Context from "effect/Context"
@@ -32,17 +33,9 @@ const serverWith = (secret?: string) =>
 /** A server that reports to others what `report` returns, and reads what `receive` gets. */
 const nodeOf = Effect.fnUntraced(function*(name: string) {
   const topic = { report: () => "", receive: (_: Reports) => {} }
-  const nodes = Nodes.of({
+  const nodes = NodeNetwork.stub({
     name,
-    hasOthers: () => true,
-    isOldest: () => true,
-    publish: () => {},
-    publishAll: () => {},
-    subscribe: () => {},
-    owns: () => true,
-    leave: Effect.void,
-    setReport: (_, report, receive = () => {}) => void Object.assign(topic, { report, receive }),
-    reports: () => new Map()
+    setReport: (_, report, receive = () => {}) => void Object.assign(topic, { report, receive })
   })
   return { name, topic, sessions: yield* Effect.provideService(serverWith(), Nodes, nodes) }
 })

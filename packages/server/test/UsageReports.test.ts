@@ -2,6 +2,7 @@
  * Tests of the rate limits of several nodes: what a node learns from the reports of the others. The heartbeats are calls of the tests.
  */
 import { describe, expect, it } from "@effect/vitest"
+import { NodeNetwork } from "@stint/store-testing"
 import { Nodes, type Reports } from "@stint/store/Nodes"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -20,15 +21,8 @@ const network = () => {
   const others = (name: string): Reports => new Map([...written].filter(([other]) => other !== name))
   const join = Effect.fnUntraced(function*(name: string) {
     const topic = { report: () => "", receive: (_: Reports) => {} }
-    const nodes = Nodes.of({
+    const nodes = NodeNetwork.stub({
       name,
-      hasOthers: () => true,
-      isOldest: () => true,
-      publish: () => {},
-      publishAll: () => {},
-      subscribe: () => {},
-      owns: () => true,
-      leave: Effect.void,
       setReport: (_, report, receive = () => {}) => void Object.assign(topic, { report, receive }),
       reports: () => others(name)
     })

@@ -25,7 +25,8 @@ import {
   piecesOf,
   READ_BYTES,
   SCAN_PIECES,
-  SCAN_WINDOW
+  SCAN_WINDOW,
+  scanOf
 } from "@stint/store/JobLogStore"
 import { linesOf, pieceText } from "@stint/store/LogPieceText"
 import * as Effect from "effect/Effect"
@@ -83,23 +84,25 @@ const make = Effect.gen(function*() {
   }
 
   /** Drops the oldest pieces of all jobs until the total is within its quota. */
-  const makeRoomForAll = async ({ work: { query, tallies } }: Transaction) => {
+  const makeRoomForAll = async ({ work: { query, tallies } }: Transaction, added: number) => {
     let total = (await TallyRows.read(query, "logs", "")).bytes + tallies.of("logs", "").bytes
-    if (total <= quotas.totalBytes) return
-    const pieces = await query(OLDEST, [DROP_LIMIT])
-    for (const row of pieces) {
-      if (total <= quotas.totalBytes) return
-      const [seq, job, lines, bytes] = decodePiece(row)
-      const [[owner]] = await Promise.all([
-        query(`SELECT id, endpoint, owner FROM stint.jobs WHERE id = $1`, [job]),
-        query(`DELETE FROM stint.log_pieces WHERE seq = $1`, [seq]),
-        query(`UPDATE stint.job_logs SET lines = lines - $2, bytes = bytes - $3 WHERE job = $1`, [job, lines, bytes])
-      ])
-      if (owner !== undefined) {
-        const [, endpoint, key] = decodeOwner(owner)
-        tallies.logged(endpoint, key, -bytes)
+    for (let round = 0; round < added && total > quotas.totalBytes; round++) {
+      const pieces = await query(OLDEST, [DROP_LIMIT])
+      if (pieces.length === 0) return
+      for (const row of pieces) {
+        if (total <= quotas.totalBytes) return
+        const [seq, job, lines, bytes] = decodePiece(row)
+        const [[owner]] = await Promise.all([
+          query(`SELECT id, endpoint, owner FROM stint.jobs WHERE id = $1`, [job]),
+          query(`DELETE FROM stint.log_pieces WHERE seq = $1`, [seq]),
+          query(`UPDATE stint.job_logs SET lines = lines - $2, bytes = bytes - $3 WHERE job = $1`, [job, lines, bytes])
+        ])
+        if (owner !== undefined) {
+          const [, endpoint, key] = decodeOwner(owner)
+          tallies.logged(endpoint, key, -bytes)
+        }
+        total -= bytes
       }
-      total -= bytes
     }
   }
 
@@ -182,9 +185,7 @@ const make = Effect.gen(function*() {
       const [piece, job, last, body] = decodeFound(row)
       return { piece, job, lines: linesOf(body, last) }
     })
-    const final = pieces.at(-1)
-    if (pieces.length === SCAN_PIECES && final !== undefined) return { pieces, next: final.piece }
-    return { pieces, next: passed === SCAN_WINDOW ? first : null }
+    return scanOf(pieces, passed, first)
   }
 
   return JobLogStore.of({
@@ -193,9 +194,7 @@ const make = Effect.gen(function*() {
         for (const batch of [...batches].sort((a, b) => (a.job < b.job ? -1 : a.job > b.job ? 1 : 0))) {
           await append(transaction, batch)
         }
-        for (const _ of batches) {
-          await makeRoomForAll(transaction)
-        }
+        await makeRoomForAll(transaction, batches.length)
       }),
     read: (endpoint, job, after, limit) => db.read("read log lines", (query) => read(query, endpoint, job, after, limit)),
     scan: (endpoint, before) => db.read("search log lines", (query) => scan(query, endpoint, before))

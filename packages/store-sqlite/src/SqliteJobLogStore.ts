@@ -24,7 +24,8 @@ import {
   piecesOf,
   READ_BYTES,
   SCAN_PIECES,
-  SCAN_WINDOW
+  SCAN_WINDOW,
+  scanOf
 } from "@stint/store/JobLogStore"
 import { linesOf, pieceText } from "@stint/store/LogPieceText"
 import type { StoreError } from "@stint/store/StoreError"
@@ -173,9 +174,7 @@ const make = Effect.gen(function*() {
       const { body, id, last, piece } = decodeFound(row)
       return { piece, job: id, lines: linesOf(body, last) }
     })
-    const final = pieces.at(-1)
-    if (pieces.length === SCAN_PIECES && final !== undefined) return { pieces, next: final.piece }
-    return { pieces, next: passed === SCAN_WINDOW ? first : null }
+    return scanOf(pieces, passed, first)
   }
 
   return JobLogStore.of({

@@ -12,6 +12,22 @@ import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
 import * as Scenario from "./Scenario.ts"
 
+/** The oldest node, beside others of which it hears nothing, except for what a test replaces. */
+export const stub = (replaced: Partial<Nodes["Service"]> = {}): Nodes["Service"] =>
+  Nodes.of({
+    name: "node 1",
+    hasOthers: () => true,
+    isOldest: () => true,
+    publish: () => {},
+    publishAll: () => {},
+    subscribe: () => {},
+    owns: () => true,
+    leave: Effect.void,
+    setReport: () => {},
+    reports: () => new Map(),
+    ...replaced
+  })
+
 /** The hints between nodes. */
 export interface Network {
   /** A new node, the youngest one. It has left when its `leave` has run. */

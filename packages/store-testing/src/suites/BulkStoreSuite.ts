@@ -29,6 +29,7 @@ import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
+import * as NodeNetwork from "../NodeNetwork.ts"
 import {
   type BulkStores,
   bulkWorkRules,
@@ -112,22 +113,7 @@ const withFates = (fates: Array<Fate>, changes: Map<string, number>) =>
   )
 
 /** One of two nodes. */
-const oneOfTwo = (name: string) =>
-  Layer.succeed(
-    Nodes,
-    Nodes.of({
-      name,
-      hasOthers: () => true,
-      isOldest: () => false,
-      publish: () => {},
-      publishAll: () => {},
-      subscribe: () => {},
-      owns: () => true,
-      leave: Effect.void,
-      setReport: () => {},
-      reports: () => new Map()
-    })
-  )
+const oneOfTwo = (name: string) => Layer.succeed(Nodes, NodeNetwork.stub({ name, isOldest: () => false }))
 
 /** One server after another works on an operation, until it has ended. */
 const runCrashes = Effect.fnUntraced(function*(action: BulkAction, count: number, given: ReadonlyArray<Fate>) {

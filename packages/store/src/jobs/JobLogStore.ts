@@ -80,6 +80,13 @@ export const SCAN_PIECES = 16
 /** The maximum number of pieces that one scan passes over, because most may belong to other endpoints. */
 export const SCAN_WINDOW = 1_000
 
+/** The scan that passed over this many pieces, back to the piece `first`, and found these. */
+export const scanOf = (pieces: ReadonlyArray<FoundPiece>, passed: number, first: number): LogScan => {
+  const last = pieces.at(-1)
+  if (pieces.length === SCAN_PIECES && last !== undefined) return { pieces, next: last.piece }
+  return { pieces, next: passed === SCAN_WINDOW ? first : null }
+}
+
 /** Quotas of stored lines. */
 export interface LogQuotas {
   /** Lines per job. Default: 10,000. */
