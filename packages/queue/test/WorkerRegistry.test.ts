@@ -176,6 +176,21 @@ describe("WorkerRegistry", () => {
       assert.deepInclude(yield* only(registry), { idleSince: 0, lastSeenAt: 5_000 })
     }))
 
+  test("tells the calls of a worker that has exited, unless that is taken back, from those of its successor", (registry) =>
+    Effect.gen(function*() {
+      yield* registry.touch(E, "ann")
+      const leaving = registry.leaving(E, "ann")
+      const undo = registry.exited(E, "ann")
+      assert.strictEqual(leaving(), "gone")
+      undo()
+      assert.isUndefined(leaving())
+      registry.exited(E, "ann")
+      yield* registry.removed(E, "ann")
+      yield* registry.touch(E, "ann")
+      assert.strictEqual(leaving(), "gone")
+      assert.isUndefined(registry.leaving(E, "ann")())
+    }))
+
   test("reports a draining worker as draining, with and without a job", (registry) =>
     Effect.gen(function*() {
       yield* registry.touch(E, "ann")
