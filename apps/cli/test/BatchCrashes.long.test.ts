@@ -3,12 +3,11 @@
  * runs. The batch must end with exactly one result per request, and send its webhook.
  */
 import { verify } from "@stint/webhooks/verify"
-import { once } from "node:events"
 import { readFile } from "node:fs/promises"
-import { createServer, type IncomingHttpHeaders } from "node:http"
 import { join } from "node:path"
 import { describe, expect, it } from "vitest"
 import { FIXTURES, PlatformProcess, stint, until } from "./PlatformProcess.ts"
+import { receiveWebhooks } from "./WebhookReceiver.ts"
 
 /** The value of a key in a response. */
 const member = (value: unknown, key: string): unknown =>
@@ -29,38 +28,11 @@ interface Counts {
   readonly requestInProgress: number
 }
 
-/** A webhook receiver on the loopback interface that records its requests. */
-const listen = async () => {
-  const received: Array<{ readonly headers: IncomingHttpHeaders; readonly body: string }> = []
-  const server = createServer((request, response) => {
-    const parts: Array<Buffer> = []
-    request.on("error", () => {})
-    request.on("data", (part: Buffer) => parts.push(part))
-    request.on("end", () => {
-      received.push({ headers: request.headers, body: Buffer.concat(parts).toString() })
-      response.end()
-    })
-  })
-  server.listen(0, "127.0.0.1")
-  await once(server, "listening")
-  const address = server.address()
-  if (address === null || typeof address === "string") throw new Error("not listening")
-  return {
-    received,
-    url: `http://127.0.0.1:${address.port}/batch`,
-    [Symbol.asyncDispose]: async () => {
-      server.closeAllConnections()
-      server.close()
-      await once(server, "close")
-    }
-  }
-}
-
 describe("a batch of 500 requests", () => {
   it(
     "R1: survives kill -9 while requests are added, during finalization and while it runs; every request has one result",
     async () => {
-      await using hooks = await listen()
+      await using hooks = await receiveWebhooks()
       await using platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "stint.config.ts")], {
         STINT_WEBHOOKS_ALLOW: "127.0.0.1"
       })

@@ -2,39 +2,18 @@
  * One connected trace for a job, made by real processes: a client, a platform that is killed in the middle, a worker, and a webhook receiver.
  */
 import { createClient } from "@stint/client"
-import { once } from "node:events"
 import { writeFile } from "node:fs/promises"
-import { createServer } from "node:http"
 import { join } from "node:path"
 import { describe, expect, it } from "vitest"
 import { attribute, listen, type OtlpCollector, type Span } from "./OtlpCollector.ts"
 import { FIXTURES, PlatformProcess, stint, until } from "./PlatformProcess.ts"
+import { receiveWebhooks } from "./WebhookReceiver.ts"
 
 const TRACE = "0af7651916cd43dd8448eb211c80319c"
 const CALLER = "b7ad6b7169203331"
 
 const start = (span: Span | undefined) => BigInt(span?.startTimeUnixNano ?? 0)
 const end = (span: Span | undefined) => BigInt(span?.endTimeUnixNano ?? 0)
-
-/** A webhook receiver, and the `traceparent` of each webhook. */
-const receiver = async () => {
-  const received: Array<string | undefined> = []
-  const server = createServer((request, response) => {
-    received.push(request.headers["traceparent"]?.toString())
-    request.resume().on("end", () => response.end())
-  })
-  server.listen(0, "127.0.0.1")
-  await once(server, "listening")
-  const address = server.address()
-  return {
-    received,
-    url: `http://127.0.0.1:${typeof address === "object" && address !== null ? address.port : 0}/hook`,
-    [Symbol.dispose]: () => {
-      server.closeAllConnections()
-      server.close()
-    }
-  }
-}
 
 const serve = (collector: OtlpCollector, config = "traced.config.ts") =>
   PlatformProcess.create(["serve", "--config", join(FIXTURES, config)], {
@@ -52,7 +31,7 @@ const orphansOf = ({ spans }: OtlpCollector): ReadonlyArray<string> => {
 describe("the trace of a job", () => {
   it("is one tree across a cold start, a retry, a platform that is killed in the middle, and a webhook", async () => {
     using collector = await listen()
-    using hook = await receiver()
+    await using hook = await receiveWebhooks()
     await using platform = await serve(collector)
     const tried = join(platform.dataDir, "tried")
     const release = join(platform.dataDir, "release")
@@ -112,7 +91,7 @@ describe("the trace of a job", () => {
     expect(shown.stderr).toBe("")
     for (const part of ["1 earlier attempt", "wait", "attempt 2 on ", "webhook completed"]) expect(shown.stdout).toContain(part)
     expect((await stint(platform, ["top"])).stdout).toMatch(/^ENDPOINT +QUEUED/)
-    expect(hook.received).toEqual([`00-${TRACE}-${webhook?.spanId}-01`])
+    expect(hook.received.map(({ headers }) => headers["traceparent"])).toEqual([`00-${TRACE}-${webhook?.spanId}-01`])
   }, 180_000)
 
   it("is one tree for a pipeline's run and its child, and the metrics count both once", async () => {

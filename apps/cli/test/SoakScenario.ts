@@ -12,9 +12,7 @@
  * Each call ends with the end of its job, so the load follows the speed of the machine, which other programs may use too, and no queue builds up.
  */
 import { SeededRandom } from "@stint/store-testing"
-import { once } from "node:events"
 import { mkdtemp, readdir, readFile, rm, stat } from "node:fs/promises"
-import { createServer } from "node:http"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { pathToFileURL } from "node:url"
@@ -22,6 +20,7 @@ import type { ScenarioOptions, ScenarioResult } from "./FaultScenarios.ts"
 import { pause } from "./FaultWorld.ts"
 import { growthOf, levelOf, type Sample, slopeOf } from "./Growth.ts"
 import { FIXTURES, PlatformProcess, until } from "./PlatformProcess.ts"
+import { receiveWebhooks } from "./WebhookReceiver.ts"
 
 const CAPACITY_MILLIS = 10_000
 const CALLERS = 32
@@ -87,30 +86,6 @@ const workerOf = async (folder: string, platform: number): Promise<number | unde
   return children.map(Number).find((pid) => measured.includes(`${pid}.json`))
 }
 
-/** A receiver that accepts every webhook, and counts them. */
-const receiver = async () => {
-  const counts = { webhooks: 0 }
-  const server = createServer((request, response) => {
-    request.resume().once("end", () => {
-      counts.webhooks += 1
-      response.end()
-    })
-  })
-  server.listen(0, "127.0.0.1")
-  await once(server, "listening")
-  const address = server.address()
-  if (address === null || typeof address === "string") throw new Error("not listening")
-  return {
-    url: `http://127.0.0.1:${address.port}/`,
-    counts,
-    [Symbol.asyncDispose]: async () => {
-      server.closeAllConnections()
-      server.close()
-      await once(server, "close")
-    }
-  }
-}
-
 /** Runs a platform at half load for this many minutes, after a measurement of its capacity. */
 export const soak = async (
   { env, minutes, seed = SeededRandom.runSeed() }: ScenarioOptions & { readonly minutes: number }
@@ -118,7 +93,7 @@ export const soak = async (
   const millis = minutes * 60_000
   const every = Math.min(10_000, Math.max(500, millis / 120))
   const probes = await mkdtemp(join(tmpdir(), "stint-soak-"))
-  await using hooks = await receiver()
+  await using hooks = await receiveWebhooks()
   await using platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "soak.config.ts")], {
     ...env,
     NODE_OPTIONS: `${env?.["NODE_OPTIONS"] ?? ""} --import=${
@@ -246,7 +221,12 @@ export const soak = async (
   const rate = (counts.jobs - half) / seconds
   return {
     violations: grown,
-    counts: { ...counts, ...hooks.counts, "jobs a second": Math.round(rate), "jobs a second at full load": Math.round(capacity) },
+    counts: {
+      ...counts,
+      webhooks: hooks.received.length,
+      "jobs a second": Math.round(rate),
+      "jobs a second at full load": Math.round(capacity)
+    },
     report: `${minutes} min at ${Math.round(rate)} of ${Math.round(capacity)} jobs/s, ${counts.jobs} jobs\n${lines.join("\n")}\n`
   }
 }
