@@ -16,6 +16,7 @@ import { manageSchedules, populateSchedules } from "./ConsoleSchedules.ts"
 import { changeSettings, decideCanaries } from "./ConsoleSettings.ts"
 import { strangerTasks } from "./ConsoleTasks.ts"
 import { populateUsage, PRICES, readUsage } from "./ConsoleUsage.ts"
+import { resendWebhooks } from "./ConsoleWebhooks.ts"
 import { watchWorkers } from "./ConsoleWorkers.ts"
 import { FIXTURES, PlatformProcess, until } from "./PlatformProcess.ts"
 
@@ -96,6 +97,8 @@ describe("the web console in a browser", () => {
       ["workers", "/console/workers", "Heartbeat"],
       ["usage", "/console/usage", "Total"],
       ["errors", "/console/errors", "the card number <n> has expired"],
+      ["logs", "/console/logs?endpoint=stories&contains=wrote", "wrote word"],
+      ["logs-none", "/console/logs?endpoint=stories&contains=never", "No line matches"],
       ["keys", "/console/keys", "No keys have been created yet"],
       ["audit", "/console/audit", "secrets.setSecret"],
       ["unknown", "/console/nothing", "There is no page at this address"]
@@ -169,6 +172,20 @@ describe("the web console in a browser", () => {
       "the earlier input",
       async () => (await page.getByLabel("Input", { exact: true }).inputValue()).includes("alpha") || undefined
     )
+
+    await page.getByRole("link", { name: "Logs", exact: true }).click()
+    await page.getByText("Choose an endpoint to search").waitFor()
+    await page.getByLabel("Endpoint").selectOption("stories")
+    const found = page.getByRole("region", { name: "Log of stories, newest first" })
+    await found.getByText("wrote word 3 of 3").waitFor()
+    await page.getByLabel("Contains").fill("WORD 2 of")
+    await page.keyboard.press("Enter")
+    await found.getByText("wrote word 3 of 3").waitFor({ state: "detached" })
+    await found.getByText("wrote word 2 of 3").waitFor()
+    await page.getByText(/Searched \d+ lines: all/).waitFor()
+    expect(new URL(page.url()).search).toBe("?endpoint=stories&contains=WORD+2+of")
+    await found.getByRole("link").click()
+    await page.getByText("Completed after 1 attempt").waitFor()
 
     const waiting = await platform.run("archive", {})
     await page.goto(`${platform.url}/console/jobs/archive/${waiting}`)
@@ -403,6 +420,8 @@ describe("the web console in a browser", () => {
   it("shows alerts with what to do, and new jobs at once without polling", watchLive, 300_000)
 
   it("shows the attempts of a job side by side, and links to its trace", compareAttempts, 300_000)
+
+  it("lists the webhooks of an endpoint by state, and sends one again", resendWebhooks, 300_000)
 
   it("needs few clicks for the tasks of somebody who knows only the console", strangerTasks, 300_000)
 

@@ -96,9 +96,9 @@ describe("permissions", () => {
     const listed = (scopes: ReadonlyArray<string>) =>
       pages.filter(({ isListed }) => isListed?.(session(scopes))).map(({ title }) => title)
     expect(listed(["admin"])).toEqual(
-      ["Home", "Jobs", "Errors", "Playground", "Pipelines", "Schedules", "Workers", "Usage", "Keys", "Audit"]
+      ["Home", "Jobs", "Errors", "Logs", "Playground", "Pipelines", "Schedules", "Workers", "Usage", "Keys", "Audit"]
     )
-    expect(listed(["jobs:read"])).toEqual(["Home", "Jobs", "Errors", "Pipelines", "Workers", "Usage"])
+    expect(listed(["jobs:read"])).toEqual(["Home", "Jobs", "Errors", "Logs", "Pipelines", "Workers", "Usage"])
     expect(listed(["deploy"])).toEqual(["Home", "Schedules", "Workers", "Usage"])
     expect(listed(["jobs:submit"])).toEqual(["Home", "Playground"])
   })

@@ -32,6 +32,7 @@ describe("the command palette", () => {
       "Home",
       "Jobs",
       "Errors",
+      "Logs",
       "Pipelines",
       "Workers",
       "Usage",
@@ -39,6 +40,7 @@ describe("the command palette", () => {
       "hello",
       "Jobs of hello",
       "Failed jobs of hello",
+      "Logs of hello",
       "Workers of hello",
       "Usage of hello"
     ])

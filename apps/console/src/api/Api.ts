@@ -13,6 +13,7 @@ import type { Endpoint, EndpointSpec } from "@stint/contract/Endpoint"
 import type { ErrorGroup, ErrorGroupList } from "@stint/contract/ErrorGroup"
 import type { EndpointSchema } from "@stint/contract/HandlerSchema"
 import type { JobPage } from "@stint/contract/JobList"
+import type { FoundLogPage } from "@stint/contract/JobLogLine"
 import type { ExplainedJob } from "@stint/contract/JobsApi"
 import type { EndpointDetail, Overview } from "@stint/contract/OverviewApi"
 import type { CanaryStatus, Release, ReleasePreview, ReleaseSpec } from "@stint/contract/Release"
@@ -233,6 +234,13 @@ export const resolveError = (group: Pick<ErrorGroup, "endpoint" | "fingerprint">
 /** Undoes {@link resolveError}. */
 export const reopenError = (group: Pick<ErrorGroup, "endpoint" | "fingerprint">) => call("POST", `${errorPath(group)}/reopen`)
 
+/** A page of the log lines of all jobs of an endpoint, newest first. */
+export const searchLogs = (
+  endpoint: string,
+  query: Readonly<Record<string, string | number | undefined>>,
+  signal?: AbortSignal
+) => read<FoundLogPage>(`/v2/${part(endpoint)}/logs${queryOf(query)}`, signal)
+
 /** A job, and why it has its status. */
 export const explained = (endpoint: string, id: string, signal?: AbortSignal) =>
   read<ExplainedJob>(`/v2/${part(endpoint)}/status/${part(id)}?explain`, signal)
@@ -241,10 +249,14 @@ export const explained = (endpoint: string, id: string, signal?: AbortSignal) =>
 export const withInput = (endpoint: string, id: string, signal?: AbortSignal) =>
   read<ExplainedJob>(`/v2/${part(endpoint)}/status/${part(id)}?input`, signal)
 
-/** The webhook deliveries of a job. Needs the scope `deploy`. */
-export const deliveries = (endpoint: string, job: string, signal?: AbortSignal) =>
-  read<{ readonly deliveries: ReadonlyArray<WebhookDeliveryLine> }>(
-    `/api/v1/endpoints/${part(endpoint)}/webhooks/deliveries${queryOf({ job })}`,
+/** A page of the webhook deliveries of an endpoint, or of one job, newest first. Needs the scope `deploy`. */
+export const deliveries = (
+  endpoint: string,
+  query: Readonly<Record<string, string | number | undefined>>,
+  signal?: AbortSignal
+) =>
+  read<{ readonly deliveries: ReadonlyArray<WebhookDeliveryLine>; readonly cursor: string | null }>(
+    `/api/v1/endpoints/${part(endpoint)}/webhooks/deliveries${queryOf(query)}`,
     signal
   )
 

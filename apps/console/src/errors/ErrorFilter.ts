@@ -4,6 +4,7 @@
 import type { ErrorGroup, ErrorGroupState } from "@stint/contract/ErrorGroup"
 import { printSearch, searchOf } from "@stint/contract/JobSearch"
 import { textAt } from "../format/AddressQuery.ts"
+import { RECENT, RECENT_MILLIS } from "../format/Periods.ts"
 
 /** The states, in the order of their buttons. */
 export const ERROR_STATES: ReadonlyArray<ErrorGroupState> = ["open", "resolved"]
@@ -12,15 +13,11 @@ export const ERROR_STATES: ReadonlyArray<ErrorGroupState> = ["open", "resolved"]
 export const PERIODS = [
   ["", "Any time"],
   ["latest", "Since the last release"],
-  ["1h", "Last hour"],
-  ["24h", "Last 24 hours"],
-  ["7d", "Last 7 days"]
+  ...RECENT
 ] as const
 
 /** A choice of {@link PERIODS}. */
 export type Period = (typeof PERIODS)[number][0]
-
-const MILLIS: Readonly<Record<Exclude<Period, "" | "latest">, number>> = { "1h": 3_600_000, "24h": 86_400_000, "7d": 604_800_000 }
 
 /** A filter. An empty text does not filter. */
 export interface ErrorFilter {
@@ -44,7 +41,7 @@ export const requestOf = (
   endpoint,
   state,
   limit: 200,
-  ...(period === "" ? {} : period === "latest" ? { sinceRelease: "latest" } : { since: now - MILLIS[period] })
+  ...(period === "" ? {} : period === "latest" ? { sinceRelease: "latest" } : { since: now - RECENT_MILLIS[period] })
 })
 
 /** The text query that finds a group's jobs. */

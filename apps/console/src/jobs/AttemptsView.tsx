@@ -1,12 +1,13 @@
 /**
  * The attempts of a job side by side, the newest first.
  */
-import { clockTime, duration } from "../format/Format.ts"
+import { duration } from "../format/Format.ts"
 import { LogBox } from "../ui/LogBox.tsx"
 import { Badge } from "../ui/Status.tsx"
 import { Growing, Id, Time } from "../ui/Text.tsx"
 import { type Attempt, type AttemptState, MAX_SHOWN } from "./Attempts.ts"
 import type { Tone } from "./JobStates.ts"
+import { LogRow } from "./LogRow.tsx"
 
 const STATES: Readonly<Record<AttemptState, readonly [tone: Tone, word: string]>> = {
   completed: ["done", "Completed"],
@@ -53,13 +54,7 @@ const AttemptColumn = ({ attempt }: { readonly attempt: Attempt }) => {
         <p className="muted">It printed nothing.</p> :
         (
           <LogBox count={shown.length} label={`Log of attempt ${number}`}>
-            {shown.map((line) => (
-              <div key={line.number} className={`log-line level-${line.level}`}>
-                <span className="log-time">{clockTime(line.time)}</span>
-                <span className="log-level">{line.level}</span>
-                <span className="log-text">{line.message}</span>
-              </div>
-            ))}
+            {shown.map((line) => <LogRow key={line.number} line={line} />)}
           </LogBox>
         )}
       {lines.length > shown.length ? <p className="muted">The newest {shown.length} of {lines.length} lines.</p> : null}

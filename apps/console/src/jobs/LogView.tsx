@@ -4,10 +4,9 @@
 import type { JobLogLine } from "@stint/client"
 import { isWithin, nodeOf } from "@stint/contract/NodeAddress"
 import { useId, useState } from "react"
-import { clockTime } from "../format/Format.ts"
+import { LEVEL_CHOICES, LEVELS } from "../logs/LogFilter.ts"
 import { LogBox } from "../ui/LogBox.tsx"
-
-const LEVELS = ["TRACE", "DEBUG", "INFO", "WARN", "ERROR"] as const
+import { LogRow } from "./LogRow.tsx"
 
 /** Lines of an attempt and a node, at a level or above, that contain a text. `attempt`, `node`: empty for all. */
 const filterLines = (
@@ -55,7 +54,7 @@ export const LogView = ({ isLive, lines }: { readonly lines: ReadonlyArray<JobLo
       <div className="filters">
         <label htmlFor={levelField}>Level</label>
         <select id={levelField} value={level} onChange={(event) => setLevel(event.target.value)}>
-          {LEVELS.map((one) => <option key={one} value={one}>{one === "TRACE" ? "All" : one}</option>)}
+          {LEVEL_CHOICES.map(([one, name]) => <option key={one} value={one}>{name}</option>)}
         </select>
         {attempts.length < 2 ? null : (
           <>
@@ -91,17 +90,12 @@ export const LogView = ({ isLive, lines }: { readonly lines: ReadonlyArray<JobLo
         : (
           <LogBox count={shown.length} label="Log">
             {shown.map((line, index) => (
-              <div key={line.number} className={`log-line level-${line.level}`}>
-                <span className="log-time">{clockTime(line.time)}</span>
-                <span className="log-level">{line.level}</span>
-                <span className="log-attempt">{shown[index - 1]?.attempt === line.attempt ? "" : `attempt ${line.attempt}`}</span>
-                <span className={line.message.includes("\n") ? "log-text lines" : "log-text"}>
-                  {line.step === undefined || shown[index - 1]?.step === line.step
-                    ? null
-                    : <span className="log-step">{line.step}</span>}
-                  {line.message}
-                </span>
-              </div>
+              <LogRow
+                key={line.number}
+                line={line}
+                beside={shown[index - 1]?.attempt === line.attempt ? "" : `attempt ${line.attempt}`}
+                step={shown[index - 1]?.step === line.step ? undefined : line.step}
+              />
             ))}
           </LogBox>
         )}

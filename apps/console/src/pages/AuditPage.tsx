@@ -4,11 +4,11 @@
 import type { AuditEntry } from "@stint/contract/Audit"
 import { useInfiniteQuery } from "@tanstack/react-query"
 import { useNavigate, useSearch } from "@tanstack/react-router"
-import { useEffect, useId, useState } from "react"
 import * as Api from "../api/Api.ts"
 import { AUDIT_RESULTS, type AuditFilter, auditFilterOf } from "../audit/AuditFilter.ts"
 import { queryOfFilter } from "../format/AddressQuery.ts"
 import { Chips } from "../ui/Choices.tsx"
+import { FilterText } from "../ui/Fields.tsx"
 import { Loading, Problem } from "../ui/Loaded.tsx"
 import { Badge } from "../ui/Status.tsx"
 import { Id, Time } from "../ui/Text.tsx"
@@ -88,33 +88,6 @@ const List = ({ filter }: { readonly filter: AuditFilter }) => {
   )
 }
 
-const Field = ({ label, onChange, placeholder, value }: {
-  readonly label: string
-  readonly value: string
-  readonly placeholder: string
-  readonly onChange: (value: string) => void
-}) => {
-  const id = useId()
-  const [typed, setTyped] = useState(value)
-  useEffect(() => setTyped(value), [value])
-  return (
-    <>
-      <label htmlFor={id}>{label}</label>
-      <input
-        id={id}
-        value={typed}
-        maxLength={200}
-        placeholder={placeholder}
-        onChange={(event) => setTyped(event.target.value)}
-        onBlur={() => onChange(typed.trim())}
-        onKeyDown={(event) => {
-          if (event.key === "Enter") onChange(typed.trim())
-        }}
-      />
-    </>
-  )
-}
-
 const AuditPage = () => {
   const filter = auditFilterOf(useSearch({ strict: false }))
   const navigate = useNavigate()
@@ -125,9 +98,9 @@ const AuditPage = () => {
     <>
       <h1>Audit</h1>
       <div className="filters">
-        <Field label="Action" value={filter.action} placeholder="keys.createKey" onChange={(action) => set({ action })} />
-        <Field label="Target" value={filter.target} placeholder="endpoint/hello" onChange={(target) => set({ target })} />
-        <Field label="Key" value={filter.key} placeholder="id or name" onChange={(key) => set({ key })} />
+        <FilterText label="Action" value={filter.action} placeholder="keys.createKey" onChange={(action) => set({ action })} />
+        <FilterText label="Target" value={filter.target} placeholder="endpoint/hello" onChange={(target) => set({ target })} />
+        <FilterText label="Key" value={filter.key} placeholder="id or name" onChange={(key) => set({ key })} />
       </div>
       <Chips
         label="Result"

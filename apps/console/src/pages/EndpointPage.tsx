@@ -22,6 +22,7 @@ import { Snippet } from "../ui/Snippet.tsx"
 import { EndpointState } from "../ui/Status.tsx"
 import { Tabs } from "../ui/Tabs.tsx"
 import { Code } from "../ui/Text.tsx"
+import { EndpointDeliveries } from "../webhooks/EndpointDeliveries.tsx"
 import { WorkerTable } from "../workers/WorkerTable.tsx"
 
 const Figure = ({ label, note, status, endpoint, value }: {
@@ -127,6 +128,7 @@ const EndpointPage = () => {
         <h1>{endpoint}</h1>
         {health === undefined ? null : <EndpointState level={health.level} word={health.word} />}
         <div className="actions">
+          {mayRead ? <Link to="/console/logs" search={{ endpoint }} className="button">Logs</Link> : null}
           <Link to="/console/usage" search={{ endpoint, by: "release" }} className="button">Usage</Link>
           {permits(session, "submit", endpoint)
             ? <Link to="/console/playground" search={{ endpoint }} className="button primary">Run a job</Link>
@@ -148,6 +150,7 @@ const EndpointPage = () => {
                   ? [
                     { name: "Releases", content: <Releases endpoint={endpoint} /> },
                     { name: "Builds", content: <Builds endpoint={endpoint} /> },
+                    { name: "Webhooks", content: <EndpointDeliveries endpoint={endpoint} /> },
                     { name: "Settings", content: <SettingsTab endpoint={endpoint} /> }
                   ]
                   : []),

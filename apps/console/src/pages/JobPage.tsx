@@ -31,9 +31,10 @@ import { usePoll } from "../live/Connection.ts"
 import { Confirm } from "../ui/Confirm.tsx"
 import { Download } from "../ui/Download.tsx"
 import { Loaded, Problem } from "../ui/Loaded.tsx"
-import { Badge, JobStatus } from "../ui/Status.tsx"
+import { JobStatus } from "../ui/Status.tsx"
 import { Tabs } from "../ui/Tabs.tsx"
 import { Code, Id, JsonView, Time } from "../ui/Text.tsx"
+import { DeliveryTable } from "../webhooks/DeliveryTable.tsx"
 
 const Why = ({ explain, status }: { readonly explain: Explanation; readonly status: string }) => {
   if (explain.reason === "ended") return null
@@ -120,12 +121,10 @@ const Input = ({ endpoint, id }: { readonly endpoint: string; readonly id: strin
   )
 }
 
-const DELIVERY = { pending: "waiting", delivered: "done", failed: "failed" } as const
-
 const Deliveries = ({ endpoint, id }: { readonly endpoint: string; readonly id: string }) => {
   const query = useQuery({
     queryKey: ["deliveries", endpoint, id],
-    queryFn: ({ signal }) => Api.deliveries(endpoint, id, signal),
+    queryFn: ({ signal }) => Api.deliveries(endpoint, { job: id }, signal),
     // A sent delivery is pending until its receiver has answered.
     refetchInterval: usePoll(4_000)
   })
@@ -135,53 +134,7 @@ const Deliveries = ({ endpoint, id }: { readonly endpoint: string; readonly id: 
       {({ deliveries }) =>
         deliveries.length === 0 ?
           <p className="empty">No webhook was sent for this job. A job names its webhook when it is submitted.</p> :
-          (
-            <table className="stacks">
-              <thead>
-                <tr>
-                  <th scope="col">Event</th>
-                  <th scope="col">State</th>
-                  <th scope="col">Receiver</th>
-                  <th scope="col" className="number">Attempts</th>
-                  <th scope="col">Last answer</th>
-                  <th scope="col">When</th>
-                  <th scope="col">Actions</th>
-                </tr>
-              </thead>
-              <tbody>
-                {deliveries.map((one) => (
-                  <tr key={one.id}>
-                    <th scope="row">{one.event}</th>
-                    <td>
-                      <Badge tone={DELIVERY[one.state]}>{one.state}</Badge>
-                    </td>
-                    <td data-label="Receiver" className="breaks">{one.url}</td>
-                    <td className="number" data-label="Attempts">{one.attemptCount}</td>
-                    <td data-label="Last answer">{one.lastStatus ?? one.lastError ?? "none yet"}</td>
-                    <td data-label="When">
-                      <Time at={one.createdAt} />
-                      {one.nextAt === null ? null : (
-                        <>
-                          , next <Time at={one.nextAt} />
-                        </>
-                      )}
-                    </td>
-                    <td>
-                      <Confirm
-                        label="Resend"
-                        name={`Resend ${one.event}`}
-                        title="Send 1 webhook again?"
-                        body={`${one.url} gets the same request again, with the same webhook-id. A receiver that has already handled it can ignore it.`}
-                        verb="Send the webhook"
-                        action={() => Api.resendDelivery(endpoint, one.id)}
-                        onDone={refresh}
-                      />
-                    </td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          )}
+          <DeliveryTable deliveries={deliveries} endpoint={endpoint} onChange={refresh} />}
     </Loaded>
   )
 }

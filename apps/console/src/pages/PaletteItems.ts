@@ -13,7 +13,7 @@ export interface PaletteItem {
 }
 
 /** The maximum number of items that are shown. */
-const MOST = 12
+const MOST = 14
 
 /** Job ids are UUIDs, some of them with a suffix. */
 const JOB_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(?:-[a-z0-9]+)?$/i
@@ -25,7 +25,8 @@ const ofEndpoint = (session: Session, endpoint: string): ReadonlyArray<PaletteIt
   ...(permits(session, "read", endpoint)
     ? [
       { label: `Jobs of ${endpoint}`, href: `/console/jobs?endpoint=${part(endpoint)}` },
-      { label: `Failed jobs of ${endpoint}`, href: `/console/jobs?endpoint=${part(endpoint)}&status=FAILED` }
+      { label: `Failed jobs of ${endpoint}`, href: `/console/jobs?endpoint=${part(endpoint)}&status=FAILED` },
+      { label: `Logs of ${endpoint}`, href: `/console/logs?endpoint=${part(endpoint)}` }
     ]
     : []),
   ...(permits(session, "submit", endpoint)

@@ -27,6 +27,7 @@ export const pages: ReadonlyArray<Page> = [
     isListed: (session) => permits(session, "read"),
     load: () => import("./ErrorsPage.tsx")
   },
+  { path: "/console/logs", title: "Logs", isListed: (session) => permits(session, "read"), load: () => import("./LogsPage.tsx") },
   {
     path: "/console/playground",
     title: "Playground",

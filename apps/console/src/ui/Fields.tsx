@@ -1,7 +1,7 @@
 /**
  * The fields of forms. What is wrong with a field is shown below it while the user types.
  */
-import { type ReactNode, useId } from "react"
+import { type ReactNode, useEffect, useId, useState } from "react"
 
 /** A field with its label, what it is for, and what is wrong with it. */
 export const Field = ({ children, hint, label, problem }: {
@@ -72,5 +72,34 @@ export function Choice<A extends string>({ label, onChange, options, value }: {
         </select>
       )}
     </Field>
+  )
+}
+
+/** The text of a filter. It changes when the user presses Enter or leaves the field, because each change is a request. */
+export const FilterText = ({ label, maxLength = 200, onChange, placeholder, value }: {
+  readonly label: string
+  readonly value: string
+  readonly placeholder: string
+  readonly maxLength?: number
+  readonly onChange: (value: string) => void
+}) => {
+  const id = useId()
+  const [typed, setTyped] = useState(value)
+  useEffect(() => setTyped(value), [value])
+  return (
+    <>
+      <label htmlFor={id}>{label}</label>
+      <input
+        id={id}
+        value={typed}
+        maxLength={maxLength}
+        placeholder={placeholder}
+        onChange={(event) => setTyped(event.target.value)}
+        onBlur={() => onChange(typed.trim())}
+        onKeyDown={(event) => {
+          if (event.key === "Enter") onChange(typed.trim())
+        }}
+      />
+    </>
   )
 }
