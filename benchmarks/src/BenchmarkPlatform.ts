@@ -9,7 +9,10 @@ import { join, resolve } from "node:path"
 /** The API key of every benchmark platform. */
 export const KEY = "benchmark-benchmark"
 
-const bin = resolve(import.meta.dirname, "../../apps/cli/src/bin.ts")
+const SOURCES = resolve(import.meta.dirname, "../../apps/cli/src/bin.ts")
+
+/** The program as it is published, in one bundle. `pnpm build` writes it. */
+export const BUILT = resolve(import.meta.dirname, "../../apps/cli/dist/bin.js")
 
 /** A running platform. */
 export interface Platform {
@@ -21,13 +24,14 @@ export interface Platform {
   readonly end: () => Promise<void>
 }
 
-/** Starts a platform with a configuration file and its data in `folder`. */
+/** Starts a platform with a configuration file and its data in `folder`. `program`: default, the sources of this checkout. */
 export const startPlatform = async (
   config: string,
   folder: string,
-  env: { readonly [name: string]: string | undefined } = {}
+  env: { readonly [name: string]: string | undefined } = {},
+  program = SOURCES
 ): Promise<Platform> => {
-  const child = spawn(process.execPath, [bin, "serve", "--config", config], {
+  const child = spawn(process.execPath, [program, "serve", "--config", config], {
     env: {
       PATH: process.env["PATH"],
       HOME: process.env["HOME"],

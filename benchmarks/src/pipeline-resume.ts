@@ -7,21 +7,29 @@
  *                the second step begins again, in a new worker           (after a kill of the platform alone: its step ends and is recorded)
  * ```
  *
- * `--rounds N` (default 7) for each of the three. Linux only. Takes about 2 minutes.
+ * `--rounds N` (default 7) for each of the three. `--built`: starts the program that `pnpm build` has written, as a user does who installed it, instead
+ * of the sources. Linux only. Takes about 2 minutes.
  */
 import * as Schema from "effect/Schema"
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises"
+import { access, mkdtemp, readFile, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import process from "node:process"
 import { setTimeout as pause } from "node:timers/promises"
 import { parseArgs } from "node:util"
-import { call, source, startPlatform, writeHandlers } from "./BenchmarkPlatform.ts"
+import { BUILT, call, source, startPlatform, writeHandlers } from "./BenchmarkPlatform.ts"
 import { freePort } from "./Peers.ts"
 import { spreadOf, tableOf } from "./Rounds.ts"
 
-const { values } = parseArgs({ options: { rounds: { type: "string", default: "7" } } })
+const { values } = parseArgs({
+  options: { rounds: { type: "string", default: "7" }, built: { type: "boolean", default: false } }
+})
 const ROUNDS = Number(values.rounds)
+if (values.built) {
+  await access(BUILT).catch(() => {
+    throw new Error(`${BUILT} does not exist. Build it: npx -y pnpm@12 build`)
+  })
+}
 
 /** How often the log of the steps is read. Milliseconds. */
 const POLL = 5
@@ -48,7 +56,8 @@ Pipeline.launch(resumed, { main: import.meta })
 `
 const config = await writeHandlers(folder, { resumed: HANDLER })
 const settings = { PLATFORM_LOG_LEVEL: "WARN", PORT: String(await freePort()) }
-let platform = await startPlatform(config, folder, settings)
+const start = () => startPlatform(config, folder, settings, values.built ? BUILT : undefined)
+let platform = await start()
 
 const decodeId = Schema.decodeUnknownSync(Schema.Struct({ id: Schema.String }))
 const decodeStatus = Schema.decodeUnknownSync(Schema.Struct({ status: Schema.String }))
@@ -81,7 +90,7 @@ const resume = async (victim: Victim): Promise<{ readonly total: number; readonl
   const killed = Date.now()
   if (victim !== "worker") process.kill(platform.pid, "SIGKILL")
   if (victim !== "platform") process.kill(pid, "SIGKILL")
-  if (victim !== "worker") platform = await startPlatform(config, folder, settings)
+  if (victim !== "worker") platform = await start()
   const answering = Date.now()
   if (victim === "platform") await writeFile(gate, "")
   else {
@@ -113,7 +122,7 @@ try {
     ])
   }
   process.stdout.write(
-    `Until a run continues after kill -9 (${ROUNDS} rounds, Node ${process.versions.node})\n\n${
+    `Until a run continues after kill -9 (${values.built ? "built, " : ""}${ROUNDS} rounds, Node ${process.versions.node})\n\n${
       tableOf([["", "from the kill, ms", "since the platform answers, ms"], ...rows])
     }\n`
   )
