@@ -108,10 +108,11 @@ const make = Effect.gen(function*() {
 
   const append = async (transaction: Transaction, { endpoint, job: id, lines, missed }: LogBatch) => {
     const { query, tallies } = transaction.work
-    const [row] = await query(`SELECT s.attempt, s.chunks, j.owner FROM ${fromAllStateTables("id = $1")} WHERE s.endpoint = $2`, [
-      id,
-      endpoint
-    ])
+    // A removal of the job waits for this transaction, or the job is not found.
+    const [row] = await query(
+      `SELECT s.attempt, s.chunks, j.owner FROM ${fromAllStateTables("id = $1")} WHERE s.endpoint = $2 FOR KEY SHARE OF j`,
+      [id, endpoint]
+    )
     if (row === undefined) return
     const [current, chunks, owner] = decodeJob(row)
     // Creates the row that the transactions of other nodes wait for.

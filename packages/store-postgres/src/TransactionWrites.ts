@@ -139,10 +139,14 @@ export const jobValues = (
   input.tracestate
 ]
 
-/** Subtracts the log lines of removed jobs from the counts. */
+/**
+ * Removes the log lines of removed jobs, and subtracts them from the counts. Another transaction that adds lines to a job holds a shared lock on it
+ * (PostgresJobLogStore.ts): it ends before the lines are removed, or it no longer finds the job.
+ */
 const removeLogs = async ({ entries, query, tallies }: Work, removed: ReadonlyArray<Entry>) => {
   if (removed.length === 0) return
   const jobs = [ids(removed)]
+  await query(`SELECT 1 FROM stint.jobs WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE`, jobs)
   const [logs] = await Promise.all([
     query(`DELETE FROM stint.job_logs WHERE job = ANY($1::text[]) RETURNING job, bytes`, jobs),
     query(`DELETE FROM stint.log_pieces WHERE job = ANY($1::text[])`, jobs)

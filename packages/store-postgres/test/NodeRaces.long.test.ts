@@ -13,7 +13,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import * as PostgresDatabase from "../src/PostgresDatabase.ts"
-import { makeDatabases, missing, testCluster } from "./TestCluster.ts"
+import { execute, makeDatabases, missing, testCluster } from "./TestCluster.ts"
 import { deadlocks, node } from "./TwoNodes.ts"
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
@@ -68,6 +68,27 @@ describe.skipIf(missing !== undefined)(missing ?? "changes at two nodes", () => 
       Effect.provideService(LogLimits, { lines: 1_000, bytes: 1_000_000, totalBytes: 20_000 })
     ))
 
+  it.live("a job that is removed while lines of it arrive at another node leaves no lines", () =>
+    Effect.gen(function*() {
+      const address = yield* url
+      const [here, there] = [yield* node(address), yield* node(address)]
+      const jobs = Context.get(here, JobStore)
+      for (let round = 0; round < ROUNDS; round++) {
+        const job = Scenario.record()
+        yield* jobs.insert(job)
+        yield* jobs.apply(ENDPOINT, job.id, { _tag: "Cancel", now: 0, endpoint: ENDPOINT })
+        const line = { time: 0, level: "INFO", source: "log", attempt: 1, worker: "ann", message: "late" } as const
+        yield* Effect.all([
+          Context.get(there, JobStore).tick({ _tag: "Tick", now: job.retentionMs + 1 }, 10),
+          Context.get(here, JobLogStore).append([{ endpoint: ENDPOINT, job: job.id, missed: 0, lines: [line] }])
+        ], { concurrency: "unbounded" })
+        assert.isUndefined(yield* jobs.get(ENDPOINT, job.id))
+      }
+      const count = (table: string) => Effect.promise(() => execute(address, `SELECT count(*) FROM stint.${table}`))
+      assert.deepStrictEqual([yield* count("job_logs"), yield* count("log_pieces")], [[["0"]], [["0"]]])
+      assert.strictEqual(yield* Effect.promise(() => deadlocks(cluster)), 0)
+    }).pipe(Effect.scoped, Effect.provideService(LogLimits, { lines: 1_000, bytes: 1_000_000, totalBytes: 20_000 })))
+
   it.live("both remove old records without deadlocks, while others are added", () =>
     Effect.gen(function*() {
       const [first, second] = yield* nodes
@@ -118,6 +139,7 @@ describe.skipIf(missing !== undefined)(missing ?? "changes at two nodes", () => 
       )
       const [here, there] = [yield* open, yield* open]
       let runs = 0
+      let held = 0
       /** The first time, both hold their first lock before they wait for the other one. */
       const met = Promise.withResolvers<void>()
       const lock = (database: typeof here, keys: ReadonlyArray<number>) =>
@@ -125,7 +147,8 @@ describe.skipIf(missing !== undefined)(missing ?? "changes at two nodes", () => 
           runs++
           for (const key of keys) {
             await query(`SELECT pg_advisory_xact_lock($1)`, [key])
-            if (runs === 2) met.resolve()
+            held++
+            if (held === 2) met.resolve()
             await met.promise
           }
           return keys
