@@ -193,7 +193,12 @@ describe("webhooks of a platform", () => {
   })
 
   it("names the variable and its value when a webhook setting is invalid", async () => {
-    for (const [name, value] of [["STINT_WEBHOOKS_ALLOW", "inside"], ["STINT_WEBHOOKS_TIMEOUT", "1 hour"]] as const) {
+    for (
+      const [name, value] of [["STINT_WEBHOOKS_ALLOW", "inside"], ["STINT_WEBHOOKS_TIMEOUT", "1 hour"], [
+        "STINT_WEBHOOKS_KEEP",
+        "1 minute"
+      ]] as const
+    ) {
       const { code, stderr, stdout } = await stint(undefined, ["serve"], { [name]: value })
       expect(code).toBe(1)
       expect(stderr + stdout).toContain(`The variable ${name} is "${value}": `)

@@ -14,6 +14,7 @@
  * | `STINT_CORS_ORIGINS` | none | web pages that may call the jobs API and the OpenAI route: `https://app.example.com, http://localhost:5173`, or `*` for all |
  * | `STINT_WEBHOOKS_ALLOW` | none | private addresses that webhooks may be sent to, comma-separated: `10.0.0.7, 192.168.1.0/24` |
  * | `STINT_WEBHOOKS_ALLOW_PRIVATE` | false | `true` allows webhooks to all private addresses and this machine; callers choose the address |
+ * | `STINT_WEBHOOKS_KEEP` | 7 days | how long a delivery is kept after its end, to be inspected and sent again; each is stored with its body |
  * | `STINT_WEBHOOKS_TIMEOUT` | 15 seconds | time limit for a receiver's response; a longer limit lets slow receivers occupy delivery slots longer |
  * | `STINT_BATCH_REQUESTS` | 5000 | maximum requests in one batch; larger batches make longer transactions |
  * | `STINT_BATCHES` | 10 | maximum number of a key's batches on an endpoint that have not ended, including drafts |
@@ -58,10 +59,11 @@ import * as UsageConfig from "./UsageConfig.ts"
 import * as VolumesConfig from "./VolumesConfig.ts"
 import * as WorkerConfig from "./WorkerConfig.ts"
 
-/** Allowed webhook addresses, and the time limit of a delivery. */
+/** Allowed webhook addresses, how long deliveries are kept after their end, and the time limit of a request. */
 export interface WebhookSettings {
   readonly allow: ReadonlyArray<string>
   readonly allowPrivate: boolean
+  readonly keep: Duration.Duration
   readonly timeout: Duration.Duration
 }
 
@@ -141,6 +143,10 @@ const Ranges = Schema.String.check(
   )
 )
 
+const Keep = Schema.DurationFromString.check(
+  Schema.makeFilter((duration) => Duration.isGreaterThanOrEqualTo(duration, Duration.hours(1)) || "1 hour or longer")
+)
+
 /** Long enough for one request, but short enough that slow receivers do not block the delivery slots. */
 const RequestTimeout = Schema.DurationFromString.check(
   Schema.makeFilter((duration) => {
@@ -214,6 +220,11 @@ export const load: Effect.Effect<PlatformConfig, CliFailure> = Effect.andThen(
         "STINT_WEBHOOKS_ALLOW_PRIVATE",
         "true or false",
         Config.Boolean("STINT_WEBHOOKS_ALLOW_PRIVATE").pipe(Config.withDefault(false))
+      ),
+      keep: setting(
+        "STINT_WEBHOOKS_KEEP",
+        "a duration of 1 hour or longer, for example \"7 days\"",
+        Config.schema(Keep, "STINT_WEBHOOKS_KEEP").pipe(Config.withDefault(Duration.days(7)))
       ),
       timeout: setting(
         "STINT_WEBHOOKS_TIMEOUT",

@@ -226,8 +226,8 @@ const layerGuardedHttp = ({ allow, allowPrivate }: PlatformOptions["settings"]["
   GuardedHttp.layerWith({ allow, allowPrivate }).pipe(Layer.provide(Resolver.layer), Layer.orDie)
 
 /** Sends webhooks from the outbox, and deletes old delivery records. */
-const layerWebhooks = ({ timeout }: PlatformOptions["settings"]["webhooks"]) =>
-  Layer.mergeAll(WebhookSender.layer({ timeout }), WebhookRetention.layer(), EndpointCleanup.layer)
+const layerWebhooks = ({ keep, timeout }: PlatformOptions["settings"]["webhooks"]) =>
+  Layer.mergeAll(WebhookSender.layer({ timeout }), WebhookRetention.layer({ keep }), EndpointCleanup.layer)
 
 /** Limits of bodies and batches, and of the memory they may use. */
 const layerLimits = ({ batches, payloads: { location, memoryBytes, threshold: _, ...sizes } }: PlatformOptions["settings"]) =>

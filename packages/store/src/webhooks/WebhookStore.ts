@@ -15,7 +15,7 @@
  * its deliveries once the lease has expired.
  *
  * The body is a snapshot of the job object at the time of the change, so a delivery does not depend on the job. Ended deliveries stay until
- * `removeBefore` removes them; the sender calls it seven days after their end.
+ * `removeBefore` removes them; the webhooks package calls it some days after their end.
  */
 import { BatchWebhookEvent } from "@stint/contract/Batch"
 import { EndpointId, JobId } from "@stint/contract/Ids"
