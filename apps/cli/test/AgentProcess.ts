@@ -38,23 +38,32 @@ export class AgentProcess implements AsyncDisposable {
   readonly dataDir: string
   readonly #args: ReadonlyArray<string>
   readonly #token: string
+  readonly #within: ReadonlyArray<string>
   #child: ChildProcess | undefined
 
-  private constructor(dataDir: string, args: ReadonlyArray<string>, token: string) {
+  private constructor(dataDir: string, args: ReadonlyArray<string>, token: string, within: ReadonlyArray<string>) {
     this.dataDir = dataDir
     this.#args = args
     this.#token = token
+    this.#within = within
   }
 
-  static async create(name: string, url: string, token: string, more: ReadonlyArray<string> = []): Promise<AgentProcess> {
+  /** `within`: a command that becomes the agent, such as `ip netns exec NAME`. */
+  static async create(
+    name: string,
+    url: string,
+    token: string,
+    within: ReadonlyArray<string> = []
+  ): Promise<AgentProcess> {
     const dataDir = await mkdtemp(join(tmpdir(), "stint-agent-"))
-    const agent = new AgentProcess(dataDir, ["agent", "--join", url, "--name", name, "--max-workers", "4", ...more], token)
+    const agent = new AgentProcess(dataDir, ["agent", "--join", url, "--name", name, "--max-workers", "4"], token, within)
     await agent.start()
     return agent
   }
 
   async start(): Promise<void> {
-    const child = spawn(process.execPath, [await programFor({}), ...this.#args], {
+    const [program = process.execPath, ...args] = [...this.#within, process.execPath, await programFor({}), ...this.#args]
+    const child = spawn(program, args, {
       stdio: ["ignore", "pipe", "pipe"],
       env: { PATH: process.env["PATH"], HOME: process.env["HOME"], STINT_DATA_DIR: this.dataDir, STINT_AGENT_TOKEN: this.#token }
     })
