@@ -30,18 +30,17 @@ describe("the filter of an endpoint's lines", () => {
 
 describe("what a search read", () => {
   const page = { lines: [], cursor: "9", searched: 20_000, oldest: Date.UTC(2026, 10, 22, 8) } as const
+  const end = { lines: [], cursor: null, searched: 1 } as const
 
   it("is the sum of its pages, back to the oldest line", () => {
-    expect(searchedText([{ ...page, oldest: page.oldest + 5_000 }, page])).toMatch(
+    expect(searchedText([{ ...page, oldest: page.oldest + 5_000 }, page], { period: "" })).toMatch(
       /^Searched 40\.0k lines, back to 2026-11-22 \d\d:00:00\.000/
     )
+    expect(searchedText([page, { lines: [], cursor: "2", searched: 0 }], { period: "" })).toMatch(/back to 2026-11-22/)
   })
 
   it("is everything without a cursor, also if the last page was empty", () => {
-    expect(searchedText([page, { lines: [], cursor: null, searched: 1 }])).toBe(
-      "Searched 20.0k lines: all that are stored for this time."
-    )
-    expect(searchedText([{ lines: [], cursor: null, searched: 1 }])).toBe("Searched 1 line: all that are stored for this time.")
-    expect(searchedText([page, { lines: [], cursor: "2", searched: 0 }])).toMatch(/back to 2026-11-22/)
+    expect(searchedText([page, end], { period: "" })).toBe("Searched 20.0k lines: all that are stored.")
+    expect(searchedText([end], { period: "1h" })).toBe("Searched 1 line: all that are stored of this time.")
   })
 })

@@ -55,11 +55,11 @@ export const requestOf = (
 })
 
 /** `Searched 20,000 lines, back to 2026-11-22 08:00:00.123 GMT+1.` */
-export const searchedText = (pages: ReadonlyArray<FoundLogPage>): string => {
+export const searchedText = (pages: ReadonlyArray<FoundLogPage>, { period }: Pick<LogFilter, "period">): string => {
   const searched = pages.reduce((sum, page) => sum + page.searched, 0)
   const oldest = pages.findLast((page) => page.oldest !== undefined)?.oldest
   const lines = `Searched ${count(searched)} ${searched === 1 ? "line" : "lines"}`
   return pages.at(-1)?.cursor === null
-    ? `${lines}: all that are stored for this time.`
+    ? `${lines}: all that are stored${period === "" ? "" : " of this time"}.`
     : `${lines}${oldest === undefined ? "" : `, back to ${absolute(oldest)}`}.`
 }

@@ -39,7 +39,7 @@ const Lines = ({ filter }: { readonly filter: LogFilter }) => {
     <>
       {error === null ? null : <Problem error={error} onRetry={() => void refetch()} />}
       <div className="found-lines" aria-busy={isFetching}>
-        <p role="status">{searchedText(data.pages)}</p>
+        <p role="status">{searchedText(data.pages, filter)}</p>
         <button type="button" className="button" disabled={isFetching} onClick={() => void refetch()}>Search again</button>
       </div>
       {lines.length === 0
