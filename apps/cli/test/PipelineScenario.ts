@@ -186,7 +186,7 @@ export const killedRuns = async (
   }
   for (const { job, n } of ends) {
     if (job.status !== "COMPLETED" || job.output !== 60 * (n + 1)) {
-      broken(n, `ended as ${job.status} with the output ${JSON.stringify(job.output)}`)
+      broken(n, `ended as ${job.status} with the output ${JSON.stringify(job.output)}: ${JSON.stringify(job.error)}`)
     }
   }
   if (failed > 0) broken(0, `${failed} runs failed`)
