@@ -173,7 +173,10 @@ export const layer = (
           continue
         }
         orphans.delete(orphan)
-        const ending = Effect.andThen(Effect.scoped(orphan.adopt({})), registry.removed(orphan.endpoint, orphan.id))
+        const ending = Effect.scoped(orphan.adopt({})).pipe(
+          Effect.tap(registry.removed(orphan.endpoint, orphan.id)),
+          Effect.flatMap(({ forget = Effect.void }) => forget)
+        )
         yield* FiberSet.run(fibers, ending)
       }
     })

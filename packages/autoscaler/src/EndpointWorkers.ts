@@ -227,6 +227,7 @@ export const make = Effect.fnUntraced(function*(
     // without a wait.
     lifecycles.delete(life.id)
     yield* report
+    yield* life.forget
     yield* wakeUp.open
   })
 

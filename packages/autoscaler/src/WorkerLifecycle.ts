@@ -71,6 +71,8 @@ export interface WorkerLifecycle {
   readonly end: (reason: string) => Effect.Effect<void>
   /** Ends the worker for an operator, who requested it at the time `at`: the exit is expected, and no job is to blame. */
   readonly stop: (at: number) => Effect.Effect<undefined>
+  /** Its exit has been processed, so its pool removes its record of the worker. */
+  readonly forget: Effect.Effect<void>
   /** Starts the worker and waits for its exit. Call it once; interruption kills the worker. */
   readonly run: Effect.Effect<WorkerOutcome>
 }
@@ -153,6 +155,7 @@ export const make = (
     results: 0,
     draining: undefined,
     killReason: () => killReason,
+    forget: Effect.suspend(() => handle?.forget ?? Effect.void),
     requestExit: Effect.suspend(() => handle === undefined ? end(`Worker ${id} was no longer needed.`) : handle.drain),
     observePull: (pull, now) => {
       const progress = pull === undefined ? undefined : JSON.stringify(pull.progress)

@@ -6,6 +6,7 @@ import type { WorkerExit } from "@stint/pool/WorkerExit"
 import { type OrphanedWorker, WorkerPool } from "@stint/pool/WorkerPool"
 import { JobQueue, WorkerRegistry } from "@stint/queue"
 import { EndpointStore } from "@stint/store/EndpointStore"
+import * as QueueErrors from "@stint/store/StoreError"
 import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
@@ -36,7 +37,8 @@ const makeOrphan = (isRunning: boolean) => {
         drain: Effect.sync(() => {
           calls.push("drain")
         }),
-        kill: Effect.andThen(Effect.sync(() => calls.push("kill")), lost)
+        kill: Effect.andThen(Effect.sync(() => calls.push("kill")), lost),
+        forget: Effect.sync(() => void calls.push("forget"))
       })
   }
   return { orphan, calls, lost, isClosed: () => closed }
@@ -48,14 +50,34 @@ const withOrphans = (orphans: ReadonlyArray<OrphanedWorker>) =>
 /** Another node starts the workers of all endpoints. */
 const elsewhere = Layer.effect(EndpointStore, Effect.map(EndpointStore, (store) => ({ ...store, list: Effect.succeed([]) })))
 
+/** A queue whose first return of a worker's jobs fails. */
+const failingOnce = (calls: Array<string>) =>
+  Layer.effect(
+    JobQueue.JobQueue,
+    Effect.map(JobQueue.JobQueue, (queue) => ({
+      ...queue,
+      workerGone: (...args: Parameters<typeof queue.workerGone>) =>
+        Effect.suspend(() => {
+          calls.push("return")
+          return calls.length === 1
+            ? Effect.fail(
+              new QueueErrors.StoreError({ reason: new QueueErrors.StoreUnavailable({ operation: "gone", cause: "away" }) })
+            )
+            : Effect.tap(queue.workerGone(...args), () => Effect.sync(() => calls.push("returned")))
+        })
+    }))
+  )
+
 /** Starts the autoscaler of the next platform. */
 const startAutoscaler = Effect.fnUntraced(function*(
   orphans: ReadonlyArray<OrphanedWorker>,
-  endpoints: Layer.Layer<never> | typeof elsewhere = Layer.empty
+  endpoints: Layer.Layer<never> | typeof elsewhere = Layer.empty,
+  queue: Layer.Layer<never> | ReturnType<typeof failingOnce> = Layer.empty
 ) {
   yield* Layer.build(
     Autoscaler.layer().pipe(
       Layer.provide(endpoints),
+      Layer.provide(queue),
       Layer.provideMerge(Autoscaler.layerOrphans),
       Layer.provide(Layer.effectContext(withOrphans(orphans)))
     )
@@ -102,6 +124,19 @@ describe("Autoscaler: workers of an earlier platform", () => {
         "output that is read late belongs to the job"
       )
       assert.deepStrictEqual((yield* registry.list(endpoint.id)).map(({ state }) => state), ["draining"])
+    })
+  )
+
+  test(
+    "forgets an ended worker only when its jobs are back in the queue, so that a kill of the platform before that loses no time",
+    Effect.gen(function*() {
+      const { endpoint, job } = yield* takenJob()
+      const { calls, orphan } = makeOrphan(false)
+      yield* startAutoscaler([orphan], Layer.empty, failingOnce(calls))
+      assert.deepStrictEqual(calls, ["return"])
+      yield* after("2 seconds")
+      assert.deepStrictEqual(calls, ["return", "return", "returned", "forget"])
+      assert.strictEqual((yield* jobOf(endpoint, job)).status, "COMPLETED")
     })
   )
 
@@ -196,7 +231,7 @@ describe("Autoscaler: workers of an earlier platform", () => {
       yield* startAutoscaler([stubborn.orphan, { ...deleted.orphan, endpoint: EndpointId.make("deleted") }])
       assert.isTrue(deleted.isClosed())
       yield* after("11 seconds")
-      assert.deepStrictEqual(stubborn.calls, ["drain", "kill"])
+      assert.deepStrictEqual(stubborn.calls, ["drain", "kill", "forget"])
     })
   )
 })

@@ -82,9 +82,16 @@ export const make = Effect.fnUntraced(function*(options: {
   const pool = yield* WorkerPool
   const output = yield* AgentOutput
   const codes = Option.getOrUndefined(yield* Effect.serviceOption(CodeTransfer))
-  // A separate scope, so that workers run until the finalizers that the caller adds later have ended.
-  const scope = yield* Effect.acquireRelease(Scope.make(), Scope.close)
   const workers = new Map<string, Worker>()
+  const forgetAll = Effect.suspend(() =>
+    Effect.forEach([...workers.values()], ({ handle }) => handle?.forget ?? Effect.void, { discard: true })
+  )
+  // A separate scope, so that workers run until the finalizers that the caller adds later have ended. The platform learns from the agent's absence that
+  // they have ended.
+  const scope = yield* Effect.acquireRelease(
+    Scope.make(),
+    (scope, exit) => Effect.andThen(Scope.close(scope, exit), forgetAll)
+  )
   let turn = 0
 
   const live = () => [...workers.values()].filter(({ state }) => state !== "ended").length
@@ -207,6 +214,7 @@ export const make = Effect.fnUntraced(function*(options: {
     if (wish === "drain" || wish === "kill") return yield* ask(worker, wish)
     if (wish === "forget") {
       if (worker.state !== "ended") return yield* ask(worker, "kill")
+      yield* worker.handle?.forget ?? Effect.void
       workers.delete(id)
       output.remove(id)
       changed()

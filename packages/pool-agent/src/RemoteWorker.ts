@@ -2,7 +2,7 @@
  * One worker of an agent, as the platform sees it.
  *
  * ```
- *   ordered --report: running--> running --report: exit, all lines taken--> ended
+ *   ordered --report: running--> running --report: exit, all lines taken--> ended --its jobs are back in the queue--> forgotten
  *      |                            |  the agent's lease ends: Lost, mayRun
  *      +-- report: failure --> failed
  * ```
@@ -95,6 +95,8 @@ export const make = (options: {
   let isKnown = start === undefined
   /** Set once no more lines can arrive. */
   let exit: WithoutLog<WorkerExit> | undefined
+  /** The agent may forget it: nobody processes its exit, or its jobs are back in the queue. */
+  let isForgotten = false
   let hasFailed = false
   let lacksRoom = false
 
@@ -118,6 +120,7 @@ export const make = (options: {
 
   const fail = (error: PoolError) => {
     hasFailed = true
+    isForgotten = true
     start = undefined
     Deferred.doneUnsafe(started, Effect.fail(error))
     finish({ _tag: "Lost", reason: error.message })
@@ -151,11 +154,15 @@ export const make = (options: {
       exit: Deferred.await(ended),
       drain: request("drain"),
       kill: request("kill"),
+      forget: Effect.sync(() => {
+        isForgotten = true
+        changed()
+      }),
       resources: Effect.sync(() => ({ cpuMillis: cpuMs, memoryBytes }))
     },
     order: () => ({
       id,
-      wish: exit === undefined ? wish : "forget",
+      wish: exit !== undefined && isForgotten ? "forget" : wish,
       taken,
       ...(start === undefined || isKnown || wish !== "run" ? {} : { start })
     }),

@@ -258,6 +258,9 @@ describe("agents", () => {
       assert.strictEqual(exit._tag === "Exited" && exit.code, 0)
       assert.deepStrictEqual(yield* faults.running, [])
       yield* after(6_000)
+      assert.lengthOf((yield* viewOf("one"))?.workers ?? [], 1, "until its exit has been processed")
+      yield* handle.forget ?? Effect.void
+      yield* after(6_000)
       assert.deepStrictEqual((yield* viewOf("one"))?.workers, [])
     })
   )

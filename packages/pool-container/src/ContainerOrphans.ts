@@ -5,6 +5,7 @@
  *   record --container runs, or the engine does not answer--> orphan that runs:   adopted: output, door, drain, kill, exit
  *     |                                                                           as of any other container
  *     +----container has ended, or is gone------------------> orphan that ended:  last lines read, removed; exit: Lost
+ *                                                                                 forget: its jobs are back in the queue; record removed
  *   container with this platform's label, without a record --> removed
  * ```
  */
@@ -56,11 +57,16 @@ const adopt = ({ log, records }: Dependencies, record: ContainerRecord, found: F
     if (found === "gone" || found === "unstarted") {
       // It never ran, or no longer exists.
       yield* Effect.ignore(engine.remove(nameOf(worker)))
-      records.remove(worker)
       const exit: WorkerExit = { _tag: "Lost", reason: ENDED_EARLIER, log: [] }
       const ended = yield* Deferred.make<WorkerExit>()
       yield* Deferred.succeed(ended, exit)
-      return { id: worker, exit: Deferred.await(ended), drain: Effect.void, kill: Effect.void }
+      return {
+        id: worker,
+        exit: Deferred.await(ended),
+        drain: Effect.void,
+        kill: Effect.void,
+        forget: Effect.sync(() => records.remove(worker))
+      }
     }
     const describe = (exit: WorkerExit): WorkerExit =>
       found === "ended" ? { _tag: "Lost", reason: ENDED_EARLIER, log: exit.log } : exit

@@ -179,10 +179,13 @@ export const attach = Effect.fnUntraced(function*(
   const following = yield* Effect.forkDetach(output.follow)
   const ended = yield* Deferred.make<WorkerExit>()
 
+  let isRemoved = false
   const remove = engine.remove(name).pipe(
     Effect.catch((error) => isNotFound(error) ? Effect.void : Effect.fail(error)),
     Effect.timeout(REMOVE_LIMIT),
-    Effect.andThen(Effect.sync(() => records.remove(worker.worker))),
+    Effect.andThen(Effect.sync(() => {
+      isRemoved = true
+    })),
     Effect.catch((error) =>
       Effect.logWarning(
         `The ended container ${name} is not removed yet. The platform tries again when it starts. ${error.message}`
@@ -210,6 +213,10 @@ export const attach = Effect.fnUntraced(function*(
       exit: Deferred.await(ended),
       drain: signal("SIGTERM"),
       kill,
+      // The next platform removes a container that could not be removed: its record stays.
+      forget: Effect.sync(() => {
+        if (isRemoved) records.remove(worker.worker)
+      }),
       resources: Effect.orElseSucceed(engine.resources(name), () => undefined)
     },
     close: Effect.andThen(kill, Effect.asVoid(Effect.timeoutOption(Effect.interruptible(Deferred.await(ended)), KILL_WAIT)))

@@ -528,7 +528,9 @@ describe("ContainerPool: output and exits", () => {
       assert.deepStrictEqual(container.signals, ["SIGTERM"])
       yield* Scope.close(scope, Exit.void)
       assert.deepStrictEqual(container.signals, ["SIGTERM", "SIGKILL"])
-      assert.deepStrictEqual([engine.containers.size, records()], [0, []])
+      assert.strictEqual(engine.containers.size, 0)
+      yield* handle.forget ?? Effect.void
+      assert.deepStrictEqual(records(), [])
     }).pipe(Effect.scoped))
 })
 

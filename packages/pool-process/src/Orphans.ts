@@ -10,7 +10,7 @@
  *     |    --no process identity------> record removed, with a warning
  *     +--> orphan --adopt--> handle: its output continues, drain, kill, exit
  *                               |  the process is gone, now or later: what it left behind is ended, its last output is read
- *                               +--> exit: Lost
+ *                               +--> exit: Lost --forget: its jobs are back in the queue--> record removed
  * ```
  *
  * An orphan is not a child of the new platform, so its exit code is unknown, and the pool notices its end by checking the process table.
@@ -77,12 +77,7 @@ const adopt = ({ folders, groups, log, pipes, records }: Dependencies, record: W
       ),
       Effect.andThen(lastLines),
       Effect.tap(() => folders.remove(record.worker)),
-      Effect.tap(() =>
-        Effect.sync(() => {
-          pipes.remove(record.worker)
-          records.remove(record.worker)
-        })
-      ),
+      Effect.tap(() => Effect.sync(() => pipes.remove(record.worker))),
       Effect.flatMap((log) => Deferred.succeed(ended, { _tag: "Lost", reason, log })),
       Effect.forkDetach
     )
@@ -95,6 +90,7 @@ const adopt = ({ folders, groups, log, pipes, records }: Dependencies, record: W
         if (isRunning(record)) ProcessTable.signal(record.pid, "SIGTERM")
       }),
       kill: killed,
+      forget: Effect.sync(() => records.remove(record.worker)),
       resources: Effect.sync(() => isRunning(record) ? ProcessTable.resourcesOf(record.pid) : undefined)
     }
     yield* Effect.addFinalizer(() =>

@@ -341,6 +341,9 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
     const gone = yield* Deferred.make<WorkerExit>()
     const ended = yield* Deferred.make<WorkerExit>()
     const cleared = yield* Deferred.make<void>()
+    const forget = Effect.ignore(Effect.try(() => records.remove(worker)))
+    /** Whether the caller has the handle, and processes the exit. */
+    let isStarted = false
 
     /** Signals the whole process group, as long as the group id still belongs to the worker. */
     const signal = (child: ChildProcess, name: "SIGTERM" | "SIGKILL") =>
@@ -378,7 +381,7 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
       Effect.flatMap((exit) => Effect.map(lastLines, (log): WorkerExit => ({ ...exit, log }))),
       Effect.tap(() => folders.remove(worker)),
       Effect.tap(() => Effect.ignore(Effect.try(() => pipes.remove(worker)))),
-      Effect.tap(() => Effect.ignore(Effect.try(() => records.remove(worker)))),
+      Effect.tap(() => isStarted ? Effect.void : forget),
       Effect.flatMap((exit) => Deferred.succeed(ended, exit)),
       Effect.forkDetach
     )
@@ -389,12 +392,14 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
       exit: Deferred.await(ended),
       drain: signal(child, "SIGTERM"),
       kill: signal(child, "SIGKILL"),
+      forget,
       resources: Effect.sync(() =>
         child.pid === undefined || child.exitCode !== null || child.signalCode !== null
           ? undefined
           : ProcessTable.resourcesOf(child.pid)
       )
     }
+    isStarted = true
     return handle
   })
 

@@ -125,7 +125,9 @@ describe("Orphans", () => {
           assert.isBelow(first, 200)
           yield* gone(child)
           yield* gone(detached)
-          assert.deepStrictEqual([existsSync(record), outputFiles()], [false, []])
+          assert.deepStrictEqual([existsSync(record), outputFiles()], [true, []])
+          yield* handle.forget ?? Effect.void
+          assert.isFalse(existsSync(record))
         }),
         { dataDir }
       )
@@ -228,6 +230,18 @@ describe("Orphans", () => {
       const { child, detached, leader, record } = yield* orphan(dataDir)
       yield* withPool(adopt, { dataDir })
       assert.deepStrictEqual([leader, child, detached].map(isAlive), [false, false, false])
+
+      // Nobody has processed its exit, so the next platform finds it again.
+      assert.isTrue(existsSync(record))
+      yield* withPool(
+        Effect.gen(function*() {
+          const { found, handle } = yield* adopt
+          assert.isFalse(found.isRunning)
+          assert.strictEqual((yield* handle.exit)._tag, "Lost")
+          yield* handle.forget ?? Effect.void
+        }),
+        { dataDir }
+      )
       assert.isFalse(existsSync(record))
     }))
 
@@ -251,7 +265,9 @@ describe("Orphans", () => {
           assert.isTrue(exit.log.some((text) => text.startsWith(mark)))
           yield* gone(child)
           yield* gone(detached)
-          assert.deepStrictEqual([existsSync(record), outputFiles()], [false, []])
+          assert.deepStrictEqual([existsSync(record), outputFiles()], [true, []])
+          yield* handle.forget ?? Effect.void
+          assert.isFalse(existsSync(record))
         }),
         { dataDir }
       )
@@ -275,6 +291,7 @@ describe("Orphans", () => {
           assert.deepStrictEqual([found.id, found.isRunning], ["reused", false])
           yield* handle.kill
           yield* handle.exit
+          yield* handle.forget ?? Effect.void
         }),
         { dataDir }
       )

@@ -213,22 +213,24 @@ describe("ProcessPool: process groups", () => {
       yield* gone(child)
     })))
 
-  it.live("leaves no process and no record when the pool closes", () =>
+  it.live("leaves no process when the pool closes, and no record once the exit has been processed", () =>
     Effect.gen(function*() {
       const mark = fresh("closed")
       const scope = yield* Scope.make()
-      yield* withPool(
+      const { forget = Effect.void, id } = yield* withPool(
         start({ type: "handler", file: script(withChild(mark)) }).pipe(
           Scope.provide(scope),
-          Effect.andThen(line(`${mark}-ready`)),
-          Effect.andThen(Scope.close(scope, Exit.void))
+          Effect.tap(line(`${mark}-ready`)),
+          Effect.tap(Scope.close(scope, Exit.void))
         )
       )
       const [child = 0, worker = 0] = (yield* line(`${mark} `)).split(" ").map(Number)
       assert.isFalse(isAlive(worker))
       yield* gone(child)
-      assert.deepStrictEqual(readdirSync(join(folder, "data", "workers")), [])
-      assert.isTrue(existsSync(folder))
+      const record = join(folder, "data", "workers", `${id}.json`)
+      assert.isTrue(existsSync(record))
+      yield* forget
+      assert.isFalse(existsSync(record))
     }))
 })
 

@@ -84,6 +84,11 @@ export interface WorkerHandle {
    * exited.
    */
   readonly kill: Effect.Effect<void>
+  /**
+   * The exit has been processed: the worker's jobs are back in the queue. Until then, a pool keeps its record of the worker, so that after a kill of the
+   * platform the next one finds an orphan that is not running, and processes its exit. Absent for pools without records.
+   */
+  readonly forget?: Effect.Effect<void>
   /** What it uses; undefined when nothing can be determined. Absent for pools that cannot measure it. Called every few seconds. */
   readonly resources?: Effect.Effect<WorkerResources | undefined>
 }
