@@ -44,7 +44,7 @@ export const schemaOf = (file: string): ReadonlyArray<string> => {
 }
 
 /** The value of a PRAGMA. */
-export const pragmaOf = (file: string, name: string): unknown => {
+const pragmaOf = (file: string, name: string): unknown => {
   using db = new DatabaseSync(file, { readOnly: true })
   return db.prepare(`PRAGMA ${name}`).get()?.[name]
 }
