@@ -83,8 +83,13 @@ export class PlatformProcess {
     cwd = process.cwd()
   ): Promise<PlatformProcess> {
     const platform = new PlatformProcess(await mkdtemp(join(tmpdir(), "stint-e2e-")), args, env, cwd)
-    await prepare(platform.dataDir)
-    await platform.start()
+    try {
+      await prepare(platform.dataDir)
+      await platform.start()
+    } catch (error) {
+      await platform[Symbol.asyncDispose]()
+      throw error
+    }
     return platform
   }
 
