@@ -50,6 +50,7 @@ const vitest = await startVitest(
     "apps/cli/test/Faults.long",
     "apps/cli/test/Pipelines.long",
     "apps/cli/test/Outages.long",
+    "apps/cli/test/Upgrade.long",
     "apps/cli/test/Soak.long",
     "apps/cli/test/PlantedBugs.long",
     "packages/server-testing/test/Fuzz.long"
@@ -71,6 +72,8 @@ const vitest = await startVitest(
 /** Counts of jobs, faults, connections and requests, which are summed up. Other counts are extremes, which appear only on the scenario's own line. */
 const SUMMED = [
   "jobs",
+  "old jobs",
+  "new jobs",
   "runs",
   "sequences",
   "keys",

@@ -1,21 +1,11 @@
 import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { mkdtemp, rm } from "node:fs/promises"
-import { createServer } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import process from "node:process"
 import { expect, it } from "vitest"
-import { FIXTURES } from "./PlatformProcess.ts"
-
-const freePort = async (): Promise<number> => {
-  const server = createServer().listen(0, "127.0.0.1")
-  await once(server, "listening")
-  const address = server.address()
-  server.close()
-  if (address === null || typeof address === "string") throw new Error("no port")
-  return address.port
-}
+import { FIXTURES, freePort } from "./PlatformProcess.ts"
 
 it("finds the configured endpoints with the first request to which a new platform responds", async () => {
   const folder = await mkdtemp(join(tmpdir(), "stint-early-"))

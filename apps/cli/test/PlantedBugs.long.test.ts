@@ -22,6 +22,7 @@ import { killedRuns } from "./PipelineScenario.ts"
 import { FIXTURES } from "./PlatformProcess.ts"
 import { terminated } from "./ShutdownScenario.ts"
 import { soak } from "./SoakScenario.ts"
+import { upgraded } from "./UpgradeScenario.ts"
 import { webhooks } from "./WebhookScenario.ts"
 
 interface Planted {
@@ -38,6 +39,21 @@ interface Planted {
 
 const planted: ReadonlyArray<Planted> = [
   { bug: "R1", rule: "R1", what: "an acknowledged job is not stored", run: (options) => storm({ ...options, millis: 6_000 }) },
+  {
+    bug: "R1, migration",
+    rule: "R1",
+    what: "a migration hides the waiting jobs from workers",
+    says: "waiting for job waiting-1 to end",
+    run: (options) => upgraded({ ...options, schema: "v18.sql", limitMs: 10_000 })
+  },
+  {
+    bug: "R1, interrupted",
+    rule: "R1",
+    what: "a migration that is killed stays incomplete",
+    says: "duplicate column",
+    // With this seed, the kill comes in the middle of the migration.
+    run: (options) => upgraded({ ...options, schema: "v1.sql", seed: 1, limitMs: 10_000 })
+  },
   {
     bug: "R2",
     rule: "R2",

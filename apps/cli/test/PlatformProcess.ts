@@ -3,7 +3,9 @@
  * data folder that survives restarts.
  */
 import { type ChildProcess, spawn } from "node:child_process"
+import { once } from "node:events"
 import { mkdtemp, readFile, rm } from "node:fs/promises"
+import { createServer } from "node:net"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
 import process from "node:process"
@@ -23,6 +25,16 @@ const REQUEST_MILLIS = 120_000
 
 /** How long a platform may take to start on a busy machine. Milliseconds. */
 const START_MILLIS = 120_000
+
+/** A port that nothing listens on, for a test that calls the platform before it listens. */
+export const freePort = async (): Promise<number> => {
+  const server = createServer().listen(0, "127.0.0.1")
+  await once(server, "listening")
+  const address = server.address()
+  server.close()
+  if (address === null || typeof address === "string") throw new Error("no port")
+  return address.port
+}
 
 /** Polls until `look` returns a value. Fails after `limitMs` with an error that contains `what`. */
 export const until = async <A>(
@@ -71,8 +83,13 @@ export class PlatformProcess {
     cwd = process.cwd()
   ): Promise<PlatformProcess> {
     const platform = new PlatformProcess(await mkdtemp(join(tmpdir(), "stint-e2e-")), args, env, cwd)
-    await prepare(platform.dataDir)
-    await platform.start()
+    try {
+      await prepare(platform.dataDir)
+      await platform.start()
+    } catch (error) {
+      await platform[Symbol.asyncDispose]()
+      throw error
+    }
     return platform
   }
 

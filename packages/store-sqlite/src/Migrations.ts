@@ -498,14 +498,15 @@ const lacksTrace = (db: DatabaseSync, version: number): boolean => {
  */
 export const repair = (db: DatabaseSync, version: number): number => {
   if (!lacksTrace(db, version)) return version
-  db.exec(`BEGIN IMMEDIATE; ${trace}; PRAGMA user_version = ${version + 1}; COMMIT`)
+  db.exec(trace)
   return version + 1
 }
 
-/** Applies the steps after `from`. Default for `to`: {@link LATEST}. Each step is one transaction. */
+/**
+ * Applies the steps after `from`. Default for `to`: {@link LATEST}. The caller's transaction includes all of them: an interrupted migration leaves
+ * the file for the version of Stint that wrote it, and its copy stays the one to go back to.
+ */
 export const migrate = (db: DatabaseSync, from: number, to = LATEST): void => {
-  for (const [index, step] of steps.entries()) {
-    if (index < from || index >= to) continue
-    db.exec(`BEGIN IMMEDIATE; ${step}; PRAGMA user_version = ${index + 1}; COMMIT`)
-  }
+  for (const step of steps.slice(from, to)) db.exec(step)
+  db.exec(`PRAGMA user_version = ${to}`)
 }

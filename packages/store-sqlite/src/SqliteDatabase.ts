@@ -151,7 +151,7 @@ export const checkOrigin = (db: DatabaseSync, file: string): FileOrigin => {
   return { version, application, isEmpty }
 }
 
-/** Locks, checks, configures and migrates the file. The caller closes the database when this throws. */
+/** Locks, checks, configures and migrates the file. The caller closes the database when this throws, which rolls the migration back. */
 const prepare = (db: DatabaseSync, file: string, durability: "D2" | "D1"): Migrated | undefined => {
   // With an exclusive lock, WAL mode needs no shared memory, and no other process can write between transactions.
   db.exec("PRAGMA locking_mode = EXCLUSIVE")
@@ -178,11 +178,12 @@ const prepare = (db: DatabaseSync, file: string, durability: "D2" | "D1"): Migra
   db.exec("BEGIN IMMEDIATE; COMMIT")
   checkStructure(db, file)
   if (application !== APPLICATION_ID) db.exec(`PRAGMA application_id = ${APPLICATION_ID}`)
-  const copy = version === 0 || version === Migrations.LATEST || file === ":memory:"
-    ? undefined
-    : MigrationCopy.write(db, file, version)
+  if (version === Migrations.LATEST) return undefined
+  const copy = version === 0 || file === ":memory:" ? undefined : MigrationCopy.write(db, file, version)
+  db.exec("BEGIN IMMEDIATE")
   Migrations.migrate(db, Migrations.repair(db, version))
-  if (version !== Migrations.LATEST) TableVersions.record(db, Migrations.LATEST)
+  TableVersions.record(db, Migrations.LATEST)
+  db.exec("COMMIT")
   return copy === undefined ? undefined : { from: version, copy }
 }
 

@@ -11,7 +11,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
 import { createHash } from "node:crypto"
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync } from "node:fs"
+import { existsSync, mkdirSync, statSync } from "node:fs"
 import { dirname } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { fileURLToPath } from "node:url"
@@ -21,7 +21,9 @@ import * as Migrations from "../src/Migrations.ts"
 import * as SqliteDatabase from "../src/SqliteDatabase.ts"
 import * as SqliteEndpointStore from "../src/SqliteEndpointStore.ts"
 import * as SqliteJobStore from "../src/SqliteJobStore.ts"
+import * as TableVersions from "../src/TableVersions.ts"
 import { columnsOf, expectKept, rowsOf } from "./KeptRows.ts"
+import { FOLDER, schemaOf, SCHEMAS, writeOld } from "./OldFiles.ts"
 import { tempFile } from "./TestDatabase.ts"
 
 it.live("finds the job of an idempotency key, and a batch, that an earlier version stored without an owner", () =>
@@ -152,27 +154,6 @@ const HASHES = [
   "ef7e21c4e2b196ce"
 ]
 
-const schemas = new URL("fixtures/schemas/", import.meta.url)
-
-/** A file as an earlier version left it behind. Returns its version. */
-const writeOld = (file: string, schema: string): number => {
-  mkdirSync(dirname(file), { recursive: true })
-  const db = new DatabaseSync(file)
-  db.exec(`PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL; PRAGMA application_id = ${SqliteDatabase.APPLICATION_ID}`)
-  db.exec(readFileSync(new URL(schema, schemas), "utf8"))
-  db.close()
-  return Number(/^v(\d+)/.exec(schema)?.[1])
-}
-
-/** The tables, indexes and triggers of a file, in a comparable form. */
-const schemaOf = (file: string): ReadonlyArray<string> => {
-  const db = new DatabaseSync(file, { readOnly: true })
-  const found = db.prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%'").all()
-  const version = db.prepare("PRAGMA user_version").get()?.["user_version"]
-  db.close()
-  return [...found.map(({ sql }) => String(sql).replaceAll(/\s+/g, " ")).sort(), `version ${String(version)}`]
-}
-
 describe("files of earlier versions", () => {
   it("keeps every released step unchanged", () => {
     const hashes = Migrations.steps.map((step) => createHash("sha256").update(step).digest("hex").slice(0, 16))
@@ -181,12 +162,12 @@ describe("files of earlier versions", () => {
 
   it("has a schema of every version in fixtures/schemas, so that its files are opened below", () => {
     for (let version = 1; version <= Migrations.LATEST; version++) {
-      const path = fileURLToPath(new URL(`v${version}.sql`, schemas))
+      const path = fileURLToPath(new URL(`v${version}.sql`, FOLDER))
       assert.isTrue(existsSync(path), `${path} is missing: run fixtures/schemaWriter.ts`)
     }
   })
 
-  for (const schema of readdirSync(schemas)) {
+  for (const schema of SCHEMAS) {
     it.live(`opens a file with the tables of ${schema}, keeps every row of every table and accepts new jobs`, () =>
       Effect.gen(function*() {
         const fresh = yield* tempFile
@@ -243,6 +224,27 @@ describe("files of earlier versions", () => {
         assert.strictEqual(kept.prepare("PRAGMA application_id").get()?.["application_id"], SqliteDatabase.APPLICATION_ID)
       }))
   }
+
+  it.live("leaves a file whose migration fails as it was, and records the version of Stint with the last step", () =>
+    Effect.gen(function*() {
+      const file = yield* tempFile
+      writeOld(file, "v8.sql")
+      const columns = columnsOf(file)
+      const before = [schemaOf(file), rowsOf(file, columns)]
+      const change = (sql: string) => {
+        using db = new DatabaseSync(file)
+        db.exec(sql)
+      }
+      const open = Effect.exit(Effect.provide(Effect.void, SqliteDatabase.layer({ file, lockWaitMs: 0 }), { local: true }))
+      // The step that creates this table fails, after others that succeed.
+      change("CREATE TABLE schedules (id TEXT)")
+      assert.strictEqual((yield* open)._tag, "Failure")
+      change("DROP TABLE schedules")
+      assert.deepStrictEqual([schemaOf(file), rowsOf(file, columns)], before)
+      assert.strictEqual((yield* open)._tag, "Success")
+      using db = new DatabaseSync(file, { readOnly: true })
+      assert.isString(TableVersions.versionOf(db, Migrations.LATEST))
+    }))
 
   it.effect("writes no copy when the disk has no room for it", () =>
     Effect.gen(function*() {
