@@ -16,7 +16,7 @@
 import { type Endpoint, secretsIn } from "@stint/contract/Endpoint"
 import type { EndpointId } from "@stint/contract/Ids"
 import type { SecretName } from "@stint/contract/Secret"
-import { SHARED_REFRESH } from "@stint/store/KeyCache"
+import { SHARED_CHECK } from "@stint/store/KeyCache"
 import { Nodes } from "@stint/store/Nodes"
 import * as OutageLog from "@stint/store/OutageLog"
 import { type SecretRecord, SecretStore } from "@stint/store/SecretStore"
@@ -332,7 +332,7 @@ const make = Effect.gen(function*() {
       onFailure: (problem) =>
         Effect.logWarning(`The secrets cannot be refreshed: ${problem} The platform continues with the values that it read last.`)
     })
-    yield* Effect.forkScoped(Effect.repeat(outage.watch(refresh), Schedule.spaced(SHARED_REFRESH)))
+    yield* Effect.forkScoped(Effect.repeat(outage.watch(refresh), Schedule.spaced(SHARED_CHECK)))
   }
 
   const service: SecretsService = {

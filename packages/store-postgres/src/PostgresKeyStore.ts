@@ -1,5 +1,6 @@
 /**
- * Access keys in PostgreSQL, with all keys cached in memory (`KeyCache`). A revocation reaches the other nodes within `KeyCache.SHARED_REFRESH`.
+ * Access keys in PostgreSQL, with all keys cached in memory (`KeyCache`). A revocation reaches the other nodes within `KeyCache.SHARED_REFRESH`. While
+ * the heartbeats of the node read the same version of the keys, they are not read again.
  */
 import * as KeyCache from "@stint/store/KeyCache"
 import { KeyRecord, KeyStore } from "@stint/store/KeyStore"
@@ -8,10 +9,12 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import type { Query } from "./Connection.ts"
+import { EMPTY, versionOf } from "./Heartbeat.ts"
 import { PostgresDatabase } from "./PostgresDatabase.ts"
 
 const Body = Schema.fromJsonString(KeyRecord)
 const decodeRow = Schema.decodeUnknownSync(Schema.Tuple([Body]))
+const decodeListed = Schema.decodeUnknownSync(Schema.Array(Schema.Tuple([Body, Schema.String])))
 const encodeBody = Schema.encodeSync(Body)
 
 const write = (query: Query, key: KeyRecord) =>
@@ -22,8 +25,14 @@ const write = (query: Query, key: KeyRecord) =>
 
 const make = Effect.gen(function*() {
   const db = yield* PostgresDatabase
+  let version: string | undefined
   return yield* KeyCache.make({
-    all: db.read("read keys", async (query) => (await query(`SELECT body FROM stint.keys`)).map((row) => decodeRow(row)[0])),
+    all: db.read("read keys", async (query) => {
+      const rows = decodeListed(await query(`SELECT body, ${versionOf("keys")} FROM stint.keys`))
+      version = rows[0]?.[1] ?? EMPTY
+      return rows.map(([key]) => key)
+    }),
+    isCurrent: () => db.heartbeat.isCurrent("keys", version),
     put: (key) => Effect.asVoid(db.write("put key", (query) => write(query, key))),
     update: (id, change) =>
       db.write("update key", async (query) => {
@@ -35,7 +44,7 @@ const make = Effect.gen(function*() {
       }),
     remove: (id) =>
       db.write("remove key", async (query) => (await query(`DELETE FROM stint.keys WHERE id = $1 RETURNING 1`, [id])).length > 0)
-  }, { refresh: KeyCache.SHARED_REFRESH })
+  }, { refresh: KeyCache.SHARED_CHECK })
 })
 
 /** The key store of a database. */

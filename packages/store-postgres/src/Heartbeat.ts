@@ -1,0 +1,79 @@
+/**
+ * What the heartbeats of this node have read, so that other modules need not ask the database again.
+ *
+ * ```
+ *   heartbeat, every second --> versions of the lists     a list is read again only if its version has changed
+ *                           `-> oldest live node?         the oldest node asks for due timers when one is due (DueTimes.ts)
+ * ```
+ *
+ * It only saves statements. Without a recent heartbeat, such as in a store without nodes, nothing is known and everything is read as if there
+ * were none.
+ */
+import type * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Latch from "effect/Latch"
+
+/** The tables that are read as a whole, and change rarely. */
+export const LISTS = ["endpoints", "keys", "secrets"] as const
+
+type List = typeof LISTS[number]
+
+/** What a heartbeat has read. */
+export interface Seen {
+  /** Whether no live node has started before this one. */
+  readonly isOldest: boolean
+  /** {@link versionOf} each table. */
+  readonly versions: Readonly<Record<List, string>>
+}
+
+/** How long the result of a heartbeat is used, in milliseconds from before it was sent. The next one arrives after about a second. */
+export const RECENT_MILLIS = 1_250
+
+/** The version of a list without rows. */
+export const EMPTY = "0"
+
+/**
+ * A text that changes with every change to the rows of a table, as an expression: each change of a row gives it another `xmin`. Reads the whole table.
+ * A change that committed later can only be missed if two sums of 64-bit hashes are equal.
+ */
+export const versionOf = (list: List): string =>
+  `(SELECT coalesce(sum(hashtextextended(xmin::text, 0)), ${EMPTY})::text FROM stint.${list})`
+
+/** The last heartbeat of a node. */
+export interface Heartbeat {
+  /** The monotonic time in milliseconds. */
+  readonly time: () => number
+  /** Takes over what a heartbeat has read that was sent at a time. */
+  readonly received: (sentAt: number, seen: Seen) => void
+  /** Waits for the next heartbeat. */
+  readonly next: Effect.Effect<void>
+  /** Whether there is a recent heartbeat. */
+  readonly isRecent: () => boolean
+  /** Whether this node was the oldest one at a recent heartbeat. */
+  readonly isOldest: () => boolean
+  /** Whether a recent heartbeat has read this version of the list. */
+  readonly isCurrent: (list: List, version: string | undefined) => boolean
+}
+
+/** No heartbeat yet. */
+export const make = (clock: Clock.Clock): Heartbeat => {
+  let following = Latch.makeUnsafe()
+  const time = () => Number(clock.monotonicTimeNanosUnsafe()) / 1_000_000
+  let last: Seen | undefined
+  let lastAt = -Infinity
+  const recent = () => time() - lastAt < RECENT_MILLIS ? last : undefined
+  return {
+    time,
+    received: (sentAt, seen) => {
+      last = seen
+      lastAt = sentAt
+      const arrived = following
+      following = Latch.makeUnsafe()
+      arrived.openUnsafe()
+    },
+    next: Effect.suspend(() => following.await),
+    isRecent: () => recent() !== undefined,
+    isOldest: () => recent()?.isOldest === true,
+    isCurrent: (list, version) => version !== undefined && recent()?.versions[list] === version
+  }
+}
