@@ -32,12 +32,14 @@ export const RECENT_MILLIS = 1_250
 /** The version of a list without rows. */
 export const EMPTY = "0"
 
-/**
- * A text that changes with every change to the rows of a table, as an expression: each change of a row gives it another `xmin`. Reads the whole table.
- * A change that committed later can only be missed if two sums of 64-bit hashes are equal.
- */
-export const versionOf = (list: List): string =>
-  `(SELECT coalesce(sum(hashtextextended(xmin::text, 0)), ${EMPTY})::text FROM stint.${list})`
+/** Changes with every change to the rows: each change of a row gives it another `xmin`. A change is only missed if two sums of 64-bit hashes are equal. */
+const VERSION = "sum(hashtextextended(xmin::text, 0))"
+
+/** An expression for the version of a list. Reads the whole table. */
+export const versionOf = (list: List): string => `(SELECT coalesce(${VERSION}, ${EMPTY})::text FROM stint.${list})`
+
+/** The same in each row of a statement that reads the whole list. */
+export const LISTED_VERSION = `(${VERSION} OVER ())::text`
 
 /** The last heartbeat of a node. */
 export interface Heartbeat {
@@ -45,7 +47,7 @@ export interface Heartbeat {
   readonly time: () => number
   /** Takes over what a heartbeat has read that was sent at a time. */
   readonly received: (sentAt: number, seen: Seen) => void
-  /** Waits for the next heartbeat. */
+  /** Waits for the next heartbeat, but no longer than the last one is recent. */
   readonly next: Effect.Effect<void>
   /** Whether there is a recent heartbeat. */
   readonly isRecent: () => boolean
@@ -71,7 +73,10 @@ export const make = (clock: Clock.Clock): Heartbeat => {
       following = Latch.makeUnsafe()
       arrived.openUnsafe()
     },
-    next: Effect.suspend(() => following.await),
+    next: Effect.suspend(() => {
+      const left = lastAt + RECENT_MILLIS - time()
+      return left > 0 ? Effect.asVoid(Effect.timeoutOption(following.await, left)) : following.await
+    }),
     isRecent: () => recent() !== undefined,
     isOldest: () => recent()?.isOldest === true,
     isCurrent: (list, version) => version !== undefined && recent()?.versions[list] === version

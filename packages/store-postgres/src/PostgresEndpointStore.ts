@@ -23,7 +23,7 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type { Query } from "./Connection.ts"
 import * as ErrorGroupWrites from "./ErrorGroupWrites.ts"
-import { EMPTY, versionOf } from "./Heartbeat.ts"
+import { EMPTY, LISTED_VERSION } from "./Heartbeat.ts"
 import { IS_OPEN } from "./PostgresBatches.ts"
 import { PostgresDatabase } from "./PostgresDatabase.ts"
 import * as PostgresReleases from "./PostgresReleases.ts"
@@ -51,7 +51,7 @@ const readEndpoint = async (query: Query, id: string): Promise<Endpoint | undefi
 }
 
 /** All endpoints, each with the version of the list. */
-const LIST = `SELECT body, ${versionOf("endpoints")} FROM stint.endpoints ORDER BY id`
+const LIST = `SELECT body, ${LISTED_VERSION} FROM stint.endpoints ORDER BY id`
 const decodeListed = Schema.decodeUnknownSync(Schema.Tuple([Body, Schema.String]))
 const decodeVersion = Schema.decodeUnknownSync(Schema.String)
 

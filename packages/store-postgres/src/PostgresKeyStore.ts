@@ -9,7 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import type { Query } from "./Connection.ts"
-import { EMPTY, versionOf } from "./Heartbeat.ts"
+import { EMPTY, LISTED_VERSION } from "./Heartbeat.ts"
 import { PostgresDatabase } from "./PostgresDatabase.ts"
 
 const Body = Schema.fromJsonString(KeyRecord)
@@ -28,7 +28,7 @@ const make = Effect.gen(function*() {
   let version: string | undefined
   return yield* KeyCache.make({
     all: db.read("read keys", async (query) => {
-      const rows = decodeListed(await query(`SELECT body, ${versionOf("keys")} FROM stint.keys`))
+      const rows = decodeListed(await query(`SELECT body, ${LISTED_VERSION} FROM stint.keys`))
       version = rows[0]?.[1] ?? EMPTY
       return rows.map(([key]) => key)
     }),

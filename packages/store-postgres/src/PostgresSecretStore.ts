@@ -5,7 +5,7 @@ import { SecretRecord, SecretStore } from "@stint/store/SecretStore"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
-import { EMPTY, versionOf } from "./Heartbeat.ts"
+import { EMPTY, LISTED_VERSION } from "./Heartbeat.ts"
 import { insertAll, transpose } from "./JobColumns.ts"
 import { PostgresDatabase } from "./PostgresDatabase.ts"
 
@@ -30,7 +30,7 @@ const make = Effect.map(PostgresDatabase, (db) => {
   const read = Effect.suspend(() => {
     const before = changes
     return Effect.map(
-      db.read("list secrets", (query) => query(`SELECT body, ${versionOf("secrets")} FROM stint.secrets ORDER BY name`)),
+      db.read("list secrets", (query) => query(`SELECT body, ${LISTED_VERSION} FROM stint.secrets ORDER BY name`)),
       (found) => {
         const rows = decodeRows(found)
         const list = rows.map(([secret]) => secret)

@@ -26,7 +26,7 @@ import { execute, makeDatabases, missing, testCluster } from "./TestCluster.ts"
 // A database on a busy machine takes longer than a store in this process.
 vi.setConfig({ testTimeout: 300_000, hookTimeout: 120_000 })
 
-const LISTS = "SELECT body, (SELECT coalesce(sum(%"
+const LISTS = "SELECT body, (sum(%"
 const ASKS = "SELECT least(%"
 
 const endpoint = Scenario.endpoint()
@@ -166,10 +166,12 @@ describe.skipIf(missing !== undefined)(missing ?? "idle nodes", () => {
     "read the lists and ask for timers as often as without heartbeats while the heartbeats do not arrive",
     (address) =>
       Effect.gen(function*() {
-        const { other } = yield* pair(address)
+        const { nodes, other } = yield* pair(address)
         yield* other.endpoints.put(endpoint)
         yield* other.keys.put(KEY)
         yield* other.secrets.put([SECRET])
+        // Until the versions after these changes are known.
+        for (let n = 0; n < 5; n++) yield* second(nodes)
         const blocker = new Client({ connectionString: address })
         yield* Effect.promise(() => blocker.connect())
         yield* Effect.addFinalizer(() => Effect.promise(() => blocker.end()))
@@ -178,11 +180,9 @@ describe.skipIf(missing !== undefined)(missing ?? "idle nodes", () => {
         yield* sql("UPDATE stint.endpoints SET body = replace(body, '10000', '2000')")
         yield* sql(`UPDATE stint.keys SET body = replace(body, '"ci"', '"cd"')`)
         yield* sql("DELETE FROM stint.secrets")
-        for (let n = 0; n < 5; n++) {
-          yield* TestClock.adjust("1 second")
-          for (let turns = 0; turns < 10; turns++) yield* turn
-        }
+        yield* TestClock.adjust("1250 millis")
         yield* eventually(Effect.map(other.endpoints.get(endpoint.id), (found) => found?.leaseMs === 2_000))
+        yield* TestClock.adjust("3750 millis")
         yield* eventually(Effect.map(other.keys.get(KEY.id), (key) => key?.name === "cd"))
         assert.deepStrictEqual(yield* other.secrets.list, [])
         const [, asks] = yield* counted(ASKS, firings(other, 250, 2_500))
