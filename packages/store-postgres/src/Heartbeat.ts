@@ -22,12 +22,26 @@ type List = typeof LISTS[number]
 export interface Seen {
   /** Whether no live node has started before this one. */
   readonly isOldest: boolean
-  /** {@link versionOf} each table. */
-  readonly versions: Readonly<Record<List, string>>
+  /** {@link versionOf} each table; null if this heartbeat has not read it. */
+  readonly versions: Readonly<Record<List, string | null>>
+}
+
+/** A list that was read. */
+export interface ListRead {
+  /** The monotonic time in milliseconds before the list was read. */
+  readonly at: number
+  /** Undefined if the list has changed since. */
+  readonly version: string | undefined
 }
 
 /** How long the result of a heartbeat is used, in milliseconds from before it was sent. The next one arrives after about a second. */
-export const RECENT_MILLIS = 1_250
+const RECENT_MILLIS = 1_250
+
+/** Each heartbeat of this number reads the version of the keys. There may be 100,000 of them, and a revocation may take five seconds. */
+export const BEATS_FOR_KEYS = 4
+
+/** For how long a version is known, in milliseconds. */
+const KNOWN_MILLIS = { endpoints: RECENT_MILLIS, secrets: RECENT_MILLIS, keys: (BEATS_FOR_KEYS - 1) * 1_000 + RECENT_MILLIS }
 
 /** The version of a list without rows. */
 export const EMPTY = "0"
@@ -53,8 +67,8 @@ export interface Heartbeat {
   readonly isRecent: () => boolean
   /** Whether this node was the oldest one at a recent heartbeat. */
   readonly isOldest: () => boolean
-  /** Whether a recent heartbeat has read this version of the list. */
-  readonly isCurrent: (list: List, version: string | undefined) => boolean
+  /** Whether no other version of the list has been read since, and one of the last heartbeats was so recent that it would have been. */
+  readonly isCurrent: (list: List, read: ListRead) => boolean
 }
 
 /** No heartbeat yet. */
@@ -63,12 +77,17 @@ export const make = (clock: Clock.Clock): Heartbeat => {
   const time = () => Number(clock.monotonicTimeNanosUnsafe()) / 1_000_000
   let last: Seen | undefined
   let lastAt = -Infinity
+  const seen = new Map<List, ListRead>()
   const recent = () => time() - lastAt < RECENT_MILLIS ? last : undefined
   return {
     time,
-    received: (sentAt, seen) => {
-      last = seen
+    received: (sentAt, beat) => {
+      last = beat
       lastAt = sentAt
+      for (const list of LISTS) {
+        const version = beat.versions[list]
+        if (version !== null) seen.set(list, { at: sentAt, version })
+      }
       const arrived = following
       following = Latch.makeUnsafe()
       arrived.openUnsafe()
@@ -79,6 +98,10 @@ export const make = (clock: Clock.Clock): Heartbeat => {
     }),
     isRecent: () => recent() !== undefined,
     isOldest: () => recent()?.isOldest === true,
-    isCurrent: (list, version) => version !== undefined && recent()?.versions[list] === version
+    isCurrent: (list, read) => {
+      const known = seen.get(list)
+      if (known === undefined || read.version === undefined || recent() === undefined) return false
+      return (read.at > known.at || read.version === known.version) && time() - Math.max(read.at, known.at) < KNOWN_MILLIS[list]
+    }
   }
 }

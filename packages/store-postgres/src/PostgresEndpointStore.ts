@@ -23,7 +23,7 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type { Query } from "./Connection.ts"
 import * as ErrorGroupWrites from "./ErrorGroupWrites.ts"
-import { EMPTY, LISTED_VERSION } from "./Heartbeat.ts"
+import { EMPTY, LISTED_VERSION, type ListRead } from "./Heartbeat.ts"
 import { IS_OPEN } from "./PostgresBatches.ts"
 import { PostgresDatabase } from "./PostgresDatabase.ts"
 import * as PostgresReleases from "./PostgresReleases.ts"
@@ -64,13 +64,12 @@ const make = Effect.gen(function*() {
   const db = yield* PostgresDatabase
   const endpoints = new Map<string, Endpoint>()
   /** The list that was read last, and each endpoint by the text of its row. */
-  let last: {
-    readonly list: ReadonlyArray<Endpoint>
-    readonly byText: ReadonlyMap<unknown, Endpoint>
-    readonly at: number
-    /** Undefined after a change by this node. */
-    readonly version: string | undefined
-  } = { list: [], byText: new Map(), at: -Infinity, version: undefined }
+  let last: ListRead & { readonly list: ReadonlyArray<Endpoint>; readonly byText: ReadonlyMap<unknown, Endpoint> } = {
+    list: [],
+    byText: new Map(),
+    at: -Infinity,
+    version: undefined
+  }
   /** Incremented with each change by this node: a read that began before must not overwrite it. */
   let changes = 0
 
@@ -111,7 +110,7 @@ const make = Effect.gen(function*() {
       return last.list
     })
   })
-  const isCurrent = () => db.heartbeat.isCurrent("endpoints", last.version)
+  const isCurrent = () => db.heartbeat.isCurrent("endpoints", last)
   const recentList = Effect.suspend(() => isCurrent() ? Effect.succeed(last.list) : list)
   const refresh = Effect.suspend(() => {
     // The autoscaler lists the endpoints as often.

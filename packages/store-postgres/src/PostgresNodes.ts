@@ -30,7 +30,7 @@ import * as Schema from "effect/Schema"
 import { hash } from "node:crypto"
 import type { Connection } from "./Connection.ts"
 import * as EndedNodes from "./EndedNodes.ts"
-import { LISTS, versionOf } from "./Heartbeat.ts"
+import { BEATS_FOR_KEYS, versionOf } from "./Heartbeat.ts"
 import { PostgresDatabase } from "./PostgresDatabase.ts"
 
 /** How long after its last heartbeat a node counts as dead. Three heartbeats, so that a single late one causes no takeover. */
@@ -79,10 +79,10 @@ const decodeBeat = Schema.decodeUnknownSync(Schema.NonEmptyArray(Schema.Union([
     Schema.Boolean,
     Schema.String,
     Schema.String,
-    Schema.String
+    Schema.NullOr(Schema.String)
   ]),
   // There is no other node.
-  Schema.Tuple([Schema.Finite, Schema.Null, Schema.Null, Schema.Null, Schema.String, Schema.String, Schema.String])
+  Schema.Tuple([Schema.Finite, Schema.Null, Schema.Null, Schema.Null, Schema.String, Schema.String, Schema.NullOr(Schema.String)])
 ])))
 
 type Hint = readonly [topic: string, key: string, count: number]
@@ -116,14 +116,15 @@ const reportsIn = (texts: ReadonlyArray<readonly [node: string, text: string]>):
   return reports
 }
 
-/** Writes the heartbeat. Returns the time of the database and the versions of the lists in each row, and the other live nodes. */
+/** Writes the heartbeat. Returns the time of the database and the versions of the lists in each row, and the other live nodes. `$6`: also of the keys. */
 const BEAT = `WITH beat AS (
     INSERT INTO stint.nodes (no, started_at, seen_at, report, leaving, version, clock) VALUES ($1, now(), now(), $2, $3, $4, $5)
     ON CONFLICT (no) DO UPDATE SET seen_at = now(), report = excluded.report, leaving = excluded.leaving, version = excluded.version,
       clock = excluded.clock
     RETURNING (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS time
   )
-  SELECT beat.time, other.no, other.report, other.leaving, ${LISTS.map(versionOf).join(", ")} FROM beat
+  SELECT beat.time, other.no, other.report, other.leaving, ${versionOf("endpoints")}, ${versionOf("secrets")},
+    CASE WHEN $6 THEN ${versionOf("keys")} END FROM beat
   LEFT JOIN stint.nodes other ON other.no <> $1 AND other.seen_at > now() - interval '${DEAD_AFTER}' ORDER BY other.no`
 
 /** The payloads for some hints, each within the limit. */
@@ -238,9 +239,10 @@ const make = Effect.gen(function*() {
       connection = connection?.isOpen() === true ? connection : await open()
       const before = clock.currentTimeMillisUnsafe()
       const sentAt = db.heartbeat.time()
-      const rows = decodeBeat(await connection.query(BEAT, [node, reportOf(topics), leaving, db.version ?? null, before]))
+      const values = [node, reportOf(topics), leaving, db.version ?? null, before, beats % BEATS_FOR_KEYS === 0]
+      const rows = decodeBeat(await connection.query(BEAT, values))
       const after = clock.currentTimeMillisUnsafe()
-      const [[time, , , , endpoints, keys, secrets]] = rows
+      const [[time, , , , endpoints, secrets, keys]] = rows
       const live = rows.flatMap(([, no, text, isLeaving]) => no === null ? [] : [[no, text, isLeaving] as const])
       const known = others
       others = live.map(([no]) => no)

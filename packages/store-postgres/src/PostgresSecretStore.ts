@@ -5,7 +5,7 @@ import { SecretRecord, SecretStore } from "@stint/store/SecretStore"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
-import { EMPTY, LISTED_VERSION } from "./Heartbeat.ts"
+import { EMPTY, LISTED_VERSION, type ListRead } from "./Heartbeat.ts"
 import { insertAll, transpose } from "./JobColumns.ts"
 import { PostgresDatabase } from "./PostgresDatabase.ts"
 
@@ -17,30 +17,28 @@ const PUT = `${insertAll("secrets", { name: "text", body: "text" })} ON CONFLICT
 
 const make = Effect.map(PostgresDatabase, (db) => {
   /** The list that was read last. Its version is undefined after a change by this node. */
-  let last: { readonly list: ReadonlyArray<SecretRecord>; readonly version: string | undefined } = {
-    list: [],
-    version: undefined
-  }
+  let last: ListRead & { readonly list: ReadonlyArray<SecretRecord> } = { list: [], at: -Infinity, version: undefined }
   /** Incremented with each change by this node. */
   let changes = 0
   const changed = Effect.sync(() => {
     changes += 1
-    last = { list: [], version: undefined }
+    last = { ...last, version: undefined }
   })
   const read = Effect.suspend(() => {
     const before = changes
+    const at = db.heartbeat.time()
     return Effect.map(
       db.read("list secrets", (query) => query(`SELECT body, ${LISTED_VERSION} FROM stint.secrets ORDER BY name`)),
       (found) => {
         const rows = decodeRows(found)
         const list = rows.map(([secret]) => secret)
-        if (changes === before) last = { list, version: rows[0]?.[1] ?? EMPTY }
+        if (changes === before) last = { list, at, version: rows[0]?.[1] ?? EMPTY }
         return list
       }
     )
   })
   return SecretStore.of({
-    list: Effect.suspend(() => db.heartbeat.isCurrent("secrets", last.version) ? Effect.succeed(last.list) : read),
+    list: Effect.suspend(() => db.heartbeat.isCurrent("secrets", last) ? Effect.succeed(last.list) : read),
     put: (secrets) =>
       db.write("put secrets", async (query) => {
         // One row for each name: a statement cannot change a row twice.

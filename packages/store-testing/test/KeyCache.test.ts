@@ -58,7 +58,7 @@ const database = () => {
 keyStoreSuite("cached rows", Layer.effect(KeyStore, Effect.suspend(() => KeyCache.make(database().keys))))
 keyStoreSuite(
   "cached shared rows",
-  Layer.effect(KeyStore, Effect.suspend(() => KeyCache.make(database().keys, { refresh: KeyCache.SHARED_CHECK })))
+  Layer.effect(KeyStore, Effect.suspend(() => KeyCache.make(database().keys, { refresh: KeyCache.SHARED_REFRESH })))
 )
 
 it.effect("shows another process's key changes within the refresh interval, and reads no more often", () =>

@@ -19,6 +19,7 @@ import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
+import * as AlignedSleep from "../AlignedSleep.ts"
 import type { StoreError } from "../StoreError.ts"
 import { byAge, type KeyRecord, KeyStore } from "./KeyStore.ts"
 
@@ -26,7 +27,7 @@ import { byAge, type KeyRecord, KeyStore } from "./KeyStore.ts"
 export interface KeyRows {
   /** All keys, in any order. */
   readonly all: Effect.Effect<ReadonlyArray<KeyRecord>, StoreError>
-  /** Whether the rows are known to be those that `all` has read last, or were at most 1.25 s ago. Default: never. */
+  /** Whether the rows need not be read again. Default: never. */
   readonly isCurrent?: () => boolean
   /** Creates or replaces a key. */
   readonly put: (key: KeyRecord) => Effect.Effect<void, StoreError>
@@ -39,12 +40,9 @@ export interface KeyRows {
 /** The longest time until a change of shared rows, such as a revocation, reaches all servers. */
 export const SHARED_REFRESH: Duration.Input = "5 seconds"
 
-/** How often to check shared rows for changes, so that {@link SHARED_REFRESH} holds: what is known of them may be 1.25 s old. */
-export const SHARED_CHECK: Duration.Input = "3750 millis"
-
 /** Settings of the cache. */
 export interface Options {
-  /** Default: the cache is never refreshed, which suits rows that only this process changes. Shared rows use {@link SHARED_CHECK}. */
+  /** Default: the cache is never refreshed, which suits rows that only this process changes. Shared rows are checked so often that {@link SHARED_REFRESH} holds. */
   readonly refresh?: Duration.Input
 }
 
@@ -71,7 +69,7 @@ export const make = Effect.fnUntraced(function*(
     )
   )
   if (refresh !== undefined) {
-    yield* Effect.forkScoped(Effect.forever(Effect.andThen(Effect.sleep(refresh), refreshKeys)))
+    yield* Effect.forkScoped(Effect.forever(Effect.andThen(AlignedSleep.sleep(refresh), refreshKeys)))
   }
 
   const known = (id: string, key: KeyRecord | undefined) =>
