@@ -170,8 +170,8 @@ describe.skipIf(missing !== undefined)(missing ?? "idle nodes", () => {
         yield* other.endpoints.put(endpoint)
         yield* other.keys.put(KEY)
         yield* other.secrets.put([SECRET])
-        // Until the versions after these changes are known.
-        for (let n = 0; n < 5; n++) yield* second(nodes)
+        // Until all lists are read after these changes. A heartbeat in four reads the version of the keys.
+        for (let n = 0; n < 9; n++) yield* second(nodes)
         const blocker = new Client({ connectionString: address })
         yield* Effect.promise(() => blocker.connect())
         yield* Effect.addFinalizer(() => Effect.promise(() => blocker.end()))
