@@ -15,7 +15,7 @@ import { PostgresDatabase } from "./PostgresDatabase.ts"
 /** How often to check whether the keys have changed, which costs no statement: `KeyCache.SHARED_REFRESH` holds with the heartbeats that read their version. */
 const CHECK = "500 millis"
 
-/** How often to read the keys without recent heartbeats, at the next check. */
+/** How often to try to read the keys without recent heartbeats, at the next check. */
 const UNCONFIRMED_MILLIS = 4_000
 
 const Body = Schema.fromJsonString(KeyRecord)
@@ -32,15 +32,19 @@ const write = (query: Query, key: KeyRecord) =>
 const make = Effect.gen(function*() {
   const db = yield* PostgresDatabase
   let last: ListRead = { at: -Infinity, version: undefined }
+  let triedAt = -Infinity
   return yield* KeyCache.make({
-    all: db.read("read keys", async (query) => {
+    all: Effect.suspend(() => {
       const at = db.heartbeat.time()
-      const rows = decodeListed(await query(`SELECT body, ${LISTED_VERSION} FROM stint.keys`))
-      last = { at, version: rows[0]?.[1] ?? EMPTY }
-      return rows.map(([key]) => key)
+      triedAt = at
+      return db.read("read keys", async (query) => {
+        const rows = decodeListed(await query(`SELECT body, ${LISTED_VERSION} FROM stint.keys`))
+        last = { at, version: rows[0]?.[1] ?? EMPTY }
+        return rows.map(([key]) => key)
+      })
     }),
     isCurrent: () =>
-      db.heartbeat.isCurrent("keys", last) || (!db.heartbeat.isRecent() && db.heartbeat.time() - last.at < UNCONFIRMED_MILLIS),
+      db.heartbeat.isCurrent("keys", last) || (!db.heartbeat.isRecent() && db.heartbeat.time() - triedAt < UNCONFIRMED_MILLIS),
     put: (key) => Effect.asVoid(db.write("put key", (query) => write(query, key))),
     update: (id, change) =>
       db.write("update key", async (query) => {
