@@ -158,7 +158,7 @@ const make = Effect.gen(function*() {
 
   const take = Effect.gen(function*() {
     const now = clock.currentTimeMillisUnsafe()
-    const all = yield* endpoints.list
+    const all = yield* endpoints.recentList ?? endpoints.list
     const starts = startsSince(next === 0 ? now - STEP_MILLIS : times[(next - 1) % KEPT] ?? 0)
     // The counts of a sample that fails are in the next one.
     const taken = yield* Effect.forEach(

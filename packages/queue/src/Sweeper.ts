@@ -9,14 +9,15 @@
  *
  * The intervals are aligned (`AlignedSleep`), so that all sweeps of an idle platform wake the process at the same time.
  *
- * Every node of a shared store may sweep, because a sweep locks what it changes. The oldest node sweeps at each interval. The others sweep less often, so
- * that an idle platform of many nodes asks its database as often as one of a single node; when the oldest node fails, another one becomes the oldest.
+ * Every node of a shared store may sweep, because a sweep locks what it changes. The oldest node makes a {@link shared} sweep at each interval, the
+ * others less often, so that an idle platform of many nodes asks its database as often as one of a single node; when the oldest node fails, another one
+ * becomes the oldest.
  */
 import * as AlignedSleep from "@stint/store/AlignedSleep"
 import { Nodes } from "@stint/store/Nodes"
 import * as OutageLog from "@stint/store/OutageLog"
 import * as Clock from "effect/Clock"
-import * as Duration from "effect/Duration"
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
@@ -35,23 +36,22 @@ export interface Options<E, R> {
 /** An aligned sleep ends up to this much before its time. A sweep is not left out for that. */
 const EARLY_SHARE = 1 / 10
 
-/** How often a node sweeps that is not the oldest. */
-const OTHER_NODES = "5 seconds"
+/** How often a node sweeps that is not the oldest, in milliseconds. */
+const OTHER_NODES = 5_000
 
 /**
- * A sweep that does nothing, and returns false, on a node that is not the oldest and that has swept within `otherNodes`. Without {@link Nodes} it is
- * the sweep itself.
+ * A sweep that does nothing, and returns false, on a node that is not the oldest and that has swept within the last 5 s. Without {@link Nodes} it is the
+ * sweep itself.
  */
 export const shared = <E, R>(
-  sweep: Effect.Effect<boolean, E, R>,
-  otherNodes: Duration.Input = OTHER_NODES
+  sweep: Effect.Effect<boolean, E, R>
 ): Effect.Effect<Effect.Effect<boolean, E, R>> =>
   Effect.map(
     Effect.serviceOption(Nodes),
     Option.match({
       onNone: () => sweep,
       onSome: (nodes) => {
-        const pause = Duration.toMillis(otherNodes) * (1 - EARLY_SHARE)
+        const pause = OTHER_NODES * (1 - EARLY_SHARE)
         let next = -Infinity
         return Effect.flatMap(Clock.monotonicTimeNanos, (nanos) => {
           const now = Number(nanos) / 1_000_000

@@ -16,7 +16,6 @@
 import { type Endpoint, secretsIn } from "@stint/contract/Endpoint"
 import type { EndpointId } from "@stint/contract/Ids"
 import type { SecretName } from "@stint/contract/Secret"
-import { SHARED_REFRESH } from "@stint/store/KeyCache"
 import { Nodes } from "@stint/store/Nodes"
 import * as OutageLog from "@stint/store/OutageLog"
 import { type SecretRecord, SecretStore } from "@stint/store/SecretStore"
@@ -161,6 +160,9 @@ const shown = ({ record: { createdAt, name, updatedAt, version } }: Known): Stor
   createdAt,
   updatedAt
 })
+
+/** How often to look for changes by other nodes. They appear within five seconds, because a list of the store may be 1.25 s old. */
+const REFRESH = "3750 millis"
 
 const make = Effect.gen(function*() {
   const store = yield* SecretStore
@@ -332,7 +334,7 @@ const make = Effect.gen(function*() {
       onFailure: (problem) =>
         Effect.logWarning(`The secrets cannot be refreshed: ${problem} The platform continues with the values that it read last.`)
     })
-    yield* Effect.forkScoped(Effect.repeat(outage.watch(refresh), Schedule.spaced(SHARED_REFRESH)))
+    yield* Effect.forkScoped(Effect.repeat(outage.watch(refresh), Schedule.spaced(REFRESH)))
   }
 
   const service: SecretsService = {

@@ -141,7 +141,12 @@ export const make = (
         const done = one.run(transaction)
         if ((done instanceof Promise ? await done : done) === "Again") again.push(one)
       }
-      await commit(transaction.work, connection.execute, known.cursors)
+      try {
+        await commit(transaction.work, connection.execute, known.cursors)
+      } finally {
+        // After the commit, because a timer must be in the database when it is due. A lost connection leaves the outcome open.
+        known.dueTimes.wrote(transaction.work)
+      }
       if (again.length < commands.length) committed(commands.length - again.length)
       return again
     } catch (cause) {

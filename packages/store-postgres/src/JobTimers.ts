@@ -15,12 +15,14 @@ import type { StoreError } from "@stint/store/StoreError"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { sqlStateOf } from "./Connection.ts"
+import { AHEAD_MILLIS } from "./DueTimes.ts"
 import { mayRepeat } from "./JobGroupCommit.ts"
 import type { PostgresDatabase } from "./PostgresDatabase.ts"
-import { CANCELS, DUE, DUE_TABLES, HAS_OPEN_NESTED, IS_DUE, lockDue } from "./TimerQueries.ts"
+import { CANCELS, DUE, DUE_TABLES, HAS_OPEN_NESTED, lockDue, NEXT_DUE } from "./TimerQueries.ts"
 import type { Work } from "./Work.ts"
 
 const decodeId = Schema.decodeUnknownSync(Schema.Tuple([JobId]))
+const decodeNext = Schema.decodeUnknownSync(Schema.Tuple([Schema.NullOr(Schema.Int)]))
 const decodeDue = Schema.decodeUnknownSync(Schema.Tuple([JobId, Schema.Boolean]))
 const decodeCancel = Schema.decodeUnknownSync(Schema.Tuple([JobId, EndpointId]))
 
@@ -49,7 +51,7 @@ const isOwnFault = ({ reason }: StoreError): boolean =>
   reason._tag === "StoreUnavailable" && reason.logged !== true && !mayRepeat(reason.cause) &&
   !STATE_OF_SERVER.test(sqlStateOf(reason.cause) ?? "")
 
-/** Fires up to `limit` due timers. */
+/** Fires up to `limit` due timers. While the node has heartbeats, it asks the database only when one may be due (DueTimes.ts). */
 export const make = (
   db: PostgresDatabase["Service"]
 ): (event: Tick, limit: number) => Effect.Effect<ReadonlyArray<ApplyResult>, StoreError> => {
@@ -188,17 +190,28 @@ export const make = (
     return results.filter(({ _tag }) => _tag === "Changed")
   })
 
-  return (event, limit) =>
-    Effect.flatMap(
-      db.read("tick", async (query) => (await query(IS_DUE, [event.now, db.unreadable.ids(event.now)]))[0]?.[0] === true),
-      Effect.fnUntraced(function*(isDue: boolean): Effect.fn.Return<ReadonlyArray<ApplyResult>, StoreError> {
-        if (!isDue) return []
-        const rows = yield* db.read("tick", (query) => query(DUE, [event.now, limit, db.unreadable.ids(event.now)]))
-        const due = rows.map((row) => decodeDue(row))
-        const idsOf = (related: boolean) => due.flatMap(([id, isRelated]) => isRelated === related ? [id] : [])
-        const fired = new Map([...yield* fireOrdinary(idsOf(false), event), ...yield* fireRelated(idsOf(true), event)])
-        const results = due.flatMap(([id]) => fired.get(id) ?? [])
-        return due.length >= limit ? results : [...results, ...yield* cancelChildren(event.now, limit - due.length)]
-      })
+  /** The earliest time of the next timers. */
+  const readNext = (now: number) =>
+    db.read(
+      "tick",
+      async (query) => decodeNext((await query(NEXT_DUE, [now + AHEAD_MILLIS, db.unreadable.ids(now)]))[0])[0] ?? Infinity
     )
+
+  const fireDue = Effect.fnUntraced(function*(event: Tick, limit: number) {
+    const rows = yield* db.read("tick", (query) => query(DUE, [event.now, limit, db.unreadable.ids(event.now)]))
+    const due = rows.map((row) => decodeDue(row))
+    const idsOf = (related: boolean) => due.flatMap(([id, isRelated]) => isRelated === related ? [id] : [])
+    const fired = new Map([...yield* fireOrdinary(idsOf(false), event), ...yield* fireRelated(idsOf(true), event)])
+    const results = due.flatMap(([id]) => fired.get(id) ?? [])
+    return due.length >= limit ? results : [...results, ...yield* cancelChildren(event.now, limit - due.length)]
+  })
+
+  return Effect.fnUntraced(function*(event, limit) {
+    const { dueTimes } = db
+    if (!dueTimes.mustAsk(event.now)) return []
+    const next = yield* readNext(event.now)
+    const results = next <= event.now ? yield* fireDue(event, limit) : []
+    if (results.length < limit) dueTimes.asked(event.now, next)
+    return results
+  })
 }

@@ -136,6 +136,11 @@ const DUE = `(SELECT id FROM stint.batches WHERE due_at <= $1 ORDER BY due_at LI
   (SELECT b.id FROM stint.batches b JOIN stint.removed_endpoints r ON r.id = b.endpoint
    WHERE NOT b.ended AND b.due_at IS NOT NULL LIMIT $2) LIMIT $2`
 
+const OPEN = `SELECT body FROM stint.batches WHERE ${IS_OPEN}`
+
+/** The ids of due batches, and the bodies of open ones. */
+const DUE_OR_OPEN = `(SELECT id, NULL AS body FROM (${DUE}) due) UNION ALL (SELECT NULL, body FROM (${OPEN}) open)`
+
 /** Creates the batch store of a database. */
 export const make = (db: PostgresDatabase["Service"]): BatchStore["Service"] => {
   /** One transaction for each due batch. */
@@ -278,13 +283,13 @@ export const make = (db: PostgresDatabase["Service"]): BatchStore["Service"] => 
         return { batch, ids: rows.map(([job]) => toJobId.make(String(job))) }
       }),
     sweep: Effect.fnUntraced(function*(now, limit) {
-      const due = yield* db.read("sweep batches", (query) => query(DUE, [now, SWEEP_LIMIT]))
+      const rows = yield* db.read("sweep batches", (query) => query(DUE_OR_OPEN, [now, SWEEP_LIMIT]))
+      const due = rows.filter(([id]) => id !== null)
       let more = due.length === SWEEP_LIMIT
       for (const [id] of due) more = (yield* sweepOne(String(id), now, limit)) || more
-      const work = yield* db.read(
-        "sweep batches",
-        async (query) => (await query(`SELECT body FROM stint.batches WHERE ${IS_OPEN}`)).map(toBatch)
-      )
+      // The sweep of a batch may have changed others.
+      const open = due.length === 0 ? rows.map(([, body]) => [body]) : yield* db.read("sweep batches", (query) => query(OPEN))
+      const work = open.map(toBatch)
       return {
         pending: work.filter(BatchMachine.hasPending),
         cancelling: work.filter(BatchMachine.isCancelling),

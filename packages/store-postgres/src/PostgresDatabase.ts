@@ -15,6 +15,7 @@ import { CommitObserver } from "@stint/store/CommitObserver"
 import type { ClaimResult } from "@stint/store/JobStore"
 import * as OutageLog from "@stint/store/OutageLog"
 import { StoreError, StoreFull, StoreUnavailable } from "@stint/store/StoreError"
+import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -23,6 +24,8 @@ import * as ClaimCursors from "./ClaimCursors.ts"
 import type * as Claims from "./Claims.ts"
 import { connect, type Connection, type ConnectionOptions, type Query, sqlStateOf } from "./Connection.ts"
 import * as DeadRows from "./DeadRows.ts"
+import * as DueTimes from "./DueTimes.ts"
+import * as Heartbeat from "./Heartbeat.ts"
 import * as JobGroupCommit from "./JobGroupCommit.ts"
 import { openTables } from "./OpenTables.ts"
 import * as Pooler from "./Pooler.ts"
@@ -73,6 +76,8 @@ export class PostgresDatabase extends Context.Service<PostgresDatabase, {
   readonly alone: <A>(operation: string, run: (transaction: Transaction) => Promise<A>) => Effect.Effect<A, StoreError>
   readonly unreadable: UnreadableRows.UnreadableRows
   readonly deadRows: DeadRows.DeadRows
+  readonly dueTimes: DueTimes.DueTimes
+  readonly heartbeat: Heartbeat.Heartbeat
 }>()("@stint/store-postgres/PostgresDatabase") {}
 
 /** The number of connections for reads. */
@@ -247,7 +252,9 @@ export const layer = (options: Options): Layer.Layer<PostgresDatabase, PostgresO
 
       const unreadable = UnreadableRows.make()
       const deadRows = DeadRows.make()
-      const known = { unreadable, deadRows, cursors: ClaimCursors.make(deadRows) }
+      const heartbeat = Heartbeat.make(yield* Clock.Clock)
+      const dueTimes = DueTimes.make(heartbeat)
+      const known = { unreadable, deadRows, dueTimes, cursors: ClaimCursors.make(deadRows) }
       const groupCommit = JobGroupCommit.make(commitSlot.get, TallyRows.make(node), known, yield* CommitObserver)
       yield* Effect.addFinalizer(() => Effect.promise(groupCommit.idle))
       const writer = makeWriter(writerSlot)
@@ -314,7 +321,9 @@ export const layer = (options: Options): Layer.Layer<PostgresDatabase, PostgresO
         claim: (claim) => submitted("claim", (settle) => groupCommit.claim(claim, settle)),
         alone: (operation, run) => submitted(operation, (settle) => groupCommit.alone(run, settle)),
         unreadable,
-        deadRows
+        deadRows,
+        dueTimes,
+        heartbeat
       })
     })
   )

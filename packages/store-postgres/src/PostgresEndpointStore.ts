@@ -1,7 +1,8 @@
 /**
  * Endpoints in PostgreSQL, and their releases. All endpoints are cached in memory, because each request reads one.
  *
- * Changes by other nodes appear within {@link REFRESH}. An endpoint that is not in the cache is read at once, so that a request right after its
+ * Changes by other nodes appear within {@link REFRESH}: each heartbeat reads the version of the list, and the list is read if it is another one. Without
+ * recent heartbeats, the list is read that often. An endpoint that is not in the cache is read at once, so that a request right after its
  * creation on another node finds it. Requests for unknown endpoints share a statement ({@link SharedReads}), so that many of them do not load the
  * database.
  *
@@ -19,10 +20,10 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import type { Query } from "./Connection.ts"
 import * as ErrorGroupWrites from "./ErrorGroupWrites.ts"
+import { EMPTY, LISTED_VERSION, type ListRead } from "./Heartbeat.ts"
 import { IS_OPEN } from "./PostgresBatches.ts"
 import { PostgresDatabase } from "./PostgresDatabase.ts"
 import * as PostgresReleases from "./PostgresReleases.ts"
@@ -49,6 +50,11 @@ const readEndpoint = async (query: Query, id: string): Promise<Endpoint | undefi
   return row === undefined ? undefined : decodeRow(row)[0]
 }
 
+/** All endpoints, each with the version of the list. */
+const LIST = `SELECT body, ${LISTED_VERSION} FROM stint.endpoints ORDER BY id`
+const decodeListed = Schema.decodeUnknownSync(Schema.Tuple([Body, Schema.String]))
+const decodeVersion = Schema.decodeUnknownSync(Schema.String)
+
 const BUSY =
   `SELECT EXISTS (SELECT 1 FROM stint.ready WHERE endpoint = $1) OR EXISTS (SELECT 1 FROM stint.delayed WHERE endpoint = $1)
   OR EXISTS (SELECT 1 FROM stint.running WHERE endpoint = $1)
@@ -58,16 +64,21 @@ const make = Effect.gen(function*() {
   const db = yield* PostgresDatabase
   const endpoints = new Map<string, Endpoint>()
   /** The list that was read last, and each endpoint by the text of its row. */
-  let last: { readonly list: ReadonlyArray<Endpoint>; readonly byText: ReadonlyMap<unknown, Endpoint>; readonly at: number } = {
+  let last: ListRead & { readonly list: ReadonlyArray<Endpoint>; readonly byText: ReadonlyMap<unknown, Endpoint> } = {
     list: [],
     byText: new Map(),
-    at: -Infinity
+    at: -Infinity,
+    version: undefined
   }
   /** Incremented with each change by this node: a read that began before must not overwrite it. */
   let changes = 0
 
-  const known = (endpoint: Endpoint) => {
+  const changed = () => {
     changes += 1
+    last = { ...last, version: undefined }
+  }
+  const known = (endpoint: Endpoint) => {
+    changed()
     endpoints.set(endpoint.id, endpoint)
   }
 
@@ -83,14 +94,15 @@ const make = Effect.gen(function*() {
   /** Reads all endpoints. Returns the objects of the last read where nothing has changed, and the same array if all of them are the same. */
   const list = Effect.suspend(() => {
     const before = changes
-    const at = performance.now()
-    return Effect.map(db.read("list endpoints", (query) => query(`SELECT body FROM stint.endpoints ORDER BY id`)), (rows) => {
+    const at = db.heartbeat.time()
+    return Effect.map(db.read("list endpoints", (query) => query(LIST)), (rows) => {
       const { byText, list } = last
-      const all = rows.map((row) => byText.get(row[0]) ?? decodeRow(row)[0])
+      const all = rows.map((row) => byText.get(row[0]) ?? decodeListed(row)[0])
       const isSame = all.length === list.length && all.every((endpoint, index) => endpoint === list[index])
+      const version = changes === before ? decodeVersion(rows[0]?.[1] ?? EMPTY) : undefined
       last = isSame
-        ? { list, byText, at }
-        : { list: all, byText: new Map(all.map((endpoint, index) => [rows[index]?.[0], endpoint])), at }
+        ? { list, byText, at, version }
+        : { list: all, byText: new Map(all.map((endpoint, index) => [rows[index]?.[0], endpoint])), at, version }
       if (changes === before) {
         endpoints.clear()
         for (const endpoint of all) endpoints.set(endpoint.id, endpoint)
@@ -98,10 +110,13 @@ const make = Effect.gen(function*() {
       return last.list
     })
   })
-  // The autoscaler lists the endpoints as often.
-  const refresh = Effect.suspend(() =>
-    performance.now() - last.at < Duration.toMillis(REFRESH) * RECENT_SHARE ? Effect.void : Effect.asVoid(list)
-  )
+  const isCurrent = () => db.heartbeat.isCurrent("endpoints", last)
+  const recentList = Effect.suspend(() => isCurrent() ? Effect.succeed(last.list) : list)
+  const refresh = Effect.suspend(() => {
+    // The autoscaler lists the endpoints as often.
+    const wasRead = !db.heartbeat.isRecent() && db.heartbeat.time() - last.at < Duration.toMillis(REFRESH) * RECENT_SHARE
+    return isCurrent() || wasRead ? Effect.void : Effect.asVoid(list)
+  })
   yield* list
   const outage = OutageLog.make({
     onFailure: (problem) =>
@@ -109,7 +124,9 @@ const make = Effect.gen(function*() {
         `The endpoints cannot be refreshed: ${problem}. The node continues with the settings that it read last.`
       )
   })
-  yield* Effect.forkScoped(Effect.repeat(outage.watch(refresh), Schedule.spaced(REFRESH)))
+  yield* Effect.forkScoped(
+    Effect.forever(Effect.andThen(outage.watch(refresh), Effect.timeoutOption(db.heartbeat.next, REFRESH)))
+  )
 
   const write = async (query: Query, endpoint: Endpoint) => {
     await Promise.all([
@@ -138,6 +155,7 @@ const make = Effect.gen(function*() {
         })
       }),
     list,
+    recentList,
     create: (endpoint) =>
       db.write("create endpoint", async (query) => {
         await lock(query, endpoint.id)
@@ -173,7 +191,7 @@ const make = Effect.gen(function*() {
         Effect.tap((removal) =>
           Effect.sync(() => {
             if (removal !== "removed") return
-            changes += 1
+            changed()
             endpoints.delete(id)
           })
         ),

@@ -3,7 +3,8 @@
  *
  * ```
  *   every second    write the heartbeat with what this node reports,
- *                   read the live nodes with what they report           one statement, on a connection of its own
+ *                   read the live nodes with what they report,
+ *                   and the versions of lists (Heartbeat.ts)            one statement, on a connection of its own
  *   publish         NOTIFY, at once, but only once in 5 ms, with all hints since
  *   notification    wake the waiters of the named keys
  *   every 10 min    the oldest node removes the rows of ended nodes     EndedNodes.ts
@@ -29,6 +30,7 @@ import * as Schema from "effect/Schema"
 import { hash } from "node:crypto"
 import type { Connection } from "./Connection.ts"
 import * as EndedNodes from "./EndedNodes.ts"
+import { BEATS_FOR_KEYS, versionOf } from "./Heartbeat.ts"
 import { PostgresDatabase } from "./PostgresDatabase.ts"
 
 /** How long after its last heartbeat a node counts as dead. Three heartbeats, so that a single late one causes no takeover. */
@@ -70,9 +72,17 @@ const Payload = Schema.fromJsonString(Schema.Struct({
 }))
 const decodePayload = Schema.decodeUnknownOption(Payload)
 const decodeBeat = Schema.decodeUnknownSync(Schema.NonEmptyArray(Schema.Union([
-  Schema.Tuple([Schema.Finite, Schema.Int, Schema.NullOr(Schema.String), Schema.Boolean]),
+  Schema.Tuple([
+    Schema.Finite,
+    Schema.Int,
+    Schema.NullOr(Schema.String),
+    Schema.Boolean,
+    Schema.String,
+    Schema.String,
+    Schema.NullOr(Schema.String)
+  ]),
   // There is no other node.
-  Schema.Tuple([Schema.Finite, Schema.Null, Schema.Null, Schema.Null])
+  Schema.Tuple([Schema.Finite, Schema.Null, Schema.Null, Schema.Null, Schema.String, Schema.String, Schema.NullOr(Schema.String)])
 ])))
 
 type Hint = readonly [topic: string, key: string, count: number]
@@ -106,14 +116,15 @@ const reportsIn = (texts: ReadonlyArray<readonly [node: string, text: string]>):
   return reports
 }
 
-/** Writes the heartbeat. Returns the time of the database in each row, and the other live nodes. */
+/** Writes the heartbeat. Returns the time of the database and the versions of the lists in each row, and the other live nodes. `$6`: also of the keys. */
 const BEAT = `WITH beat AS (
     INSERT INTO stint.nodes (no, started_at, seen_at, report, leaving, version, clock) VALUES ($1, now(), now(), $2, $3, $4, $5)
     ON CONFLICT (no) DO UPDATE SET seen_at = now(), report = excluded.report, leaving = excluded.leaving, version = excluded.version,
       clock = excluded.clock
     RETURNING (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS time
   )
-  SELECT beat.time, other.no, other.report, other.leaving FROM beat
+  SELECT beat.time, other.no, other.report, other.leaving, ${versionOf("endpoints")}, ${versionOf("secrets")},
+    CASE WHEN $6 THEN ${versionOf("keys")} END FROM beat
   LEFT JOIN stint.nodes other ON other.no <> $1 AND other.seen_at > now() - interval '${DEAD_AFTER}' ORDER BY other.no`
 
 /** The payloads for some hints, each within the limit. */
@@ -161,6 +172,7 @@ const make = Effect.gen(function*() {
   let others: ReadonlyArray<number> = []
   /** The other nodes that are not shutting down. */
   let staying: ReadonlyArray<number> = []
+  const isOldest = () => others.every((other) => other > node)
   let leaving = false
   const topics = new Map<string, Topic>()
   let reports: ReadonlyMap<string, Reports> = new Map()
@@ -226,15 +238,18 @@ const make = Effect.gen(function*() {
       const isNew = connection?.isOpen() !== true
       connection = connection?.isOpen() === true ? connection : await open()
       const before = clock.currentTimeMillisUnsafe()
-      const rows = decodeBeat(await connection.query(BEAT, [node, reportOf(topics), leaving, db.version ?? null, before]))
+      const sentAt = db.heartbeat.time()
+      const values = [node, reportOf(topics), leaving, db.version ?? null, before, beats % BEATS_FOR_KEYS === 0]
+      const rows = decodeBeat(await connection.query(BEAT, values))
       const after = clock.currentTimeMillisUnsafe()
-      const [[time]] = rows
+      const [[time, , , , endpoints, secrets, keys]] = rows
       const live = rows.flatMap(([, no, text, isLeaving]) => no === null ? [] : [[no, text, isLeaving] as const])
       const known = others
       others = live.map(([no]) => no)
       staying = live.flatMap(([no, , isLeaving]) => isLeaving ? [] : [no])
       reports = reportsIn(live.flatMap(([no, text]) => text === null || text === "" ? [] : [[`node ${no}`, text] as const]))
       for (const [topic, { receive }] of topics) receive?.(reportsOf(topic))
+      db.heartbeat.received(sentAt, { isOldest: isOldest(), versions: { endpoints, keys, secrets } })
       const changed = others.length !== known.length || others.some((no) => !known.includes(no))
       // A new node has missed the hints that were sent before this node knew it.
       if (changed || mustTell) {
@@ -291,7 +306,6 @@ const make = Effect.gen(function*() {
   yield* watched
   yield* Effect.forkScoped(Effect.repeat(watched, Schedule.spaced(HEARTBEAT)))
 
-  const isOldest = () => others.every((other) => other > node)
   const folds = OutageLog.make({
     onFailure: (problem) => Effect.logWarning(`The rows of ended nodes cannot be removed: ${problem}`)
   })

@@ -15,7 +15,7 @@ export const DUE_TABLES: ReadonlyArray<StateTable> = ["running", "ready", "delay
 /** Runs, their children, and jobs with a concurrency key: their timers also change other jobs. */
 const RELATED = "(is_run OR id LIKE 'step-%' OR concurrency_key IS NOT NULL)"
 
-/** Jobs of a table, without parked runs. */
+/** Jobs of a table that are due until `$1`, without parked runs. */
 const isDue = (place: StateTable): string =>
   `due_at <= $1${place === "ended" ? " AND batch IS NULL" : place === "running" ? " AND worker IS NOT NULL" : ""}`
 
@@ -60,12 +60,18 @@ export const lockDue = (place: StateTable): string =>
   } THEN true ELSE false END FOR UPDATE SKIP LOCKED
    ) SELECT ${WITH_WEBHOOK_PAYLOADS} FROM s JOIN stint.jobs j ON j.id = s.id`
 
-const isAnyDue = (from: string): string => `EXISTS (SELECT 1 FROM stint.${from} AND id <> ALL($2::text[]))`
+const earliest = (place: StateTable, at: string, condition: string): string =>
+  `(SELECT ${at} FROM stint.${place} WHERE ${condition} AND id <> ALL($2::text[]) ORDER BY ${at} LIMIT 1)`
 
-/** Whether any timer is due, or a child must be cancelled. `$1`: now, `$2`: ids to skip. */
-export const IS_DUE = `SELECT ${
-  [...DUE_TABLES.map((place) => `${place} WHERE ${isDue(place)}`), `running WHERE ${IS_PARKED_DUE}`].map(isAnyDue).join(" OR ")
-} OR EXISTS (SELECT 1 FROM stint.run_cancels WHERE job <> ALL($2::text[]))`
+/**
+ * The earliest time of a timer that is due until `$1`; 0 if a child must be cancelled; null if there is none. `$2`: ids to skip. Later timers are not
+ * read, because the index may begin with many dead rows of them.
+ */
+export const NEXT_DUE = `SELECT least(${
+  [...DUE_TABLES.map((place) => earliest(place, "due_at", isDue(place))), earliest("running", "not_before", IS_PARKED_DUE)].join(
+    ", "
+  )
+}, (SELECT 0 FROM stint.run_cancels WHERE job <> ALL($2::text[]) LIMIT 1))`
 
 /** Children of ended runs that must be cancelled. `$1`: ids to skip, `$2`: the limit. */
 export const CANCELS = `SELECT job, endpoint FROM stint.run_cancels WHERE job <> ALL($1::text[]) ORDER BY job LIMIT $2`

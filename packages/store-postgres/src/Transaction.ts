@@ -18,6 +18,7 @@ import type * as ClaimCursors from "./ClaimCursors.ts"
 import * as ConcurrencySlots from "./ConcurrencySlots.ts"
 import type { Connection, Row } from "./Connection.ts"
 import type * as DeadRows from "./DeadRows.ts"
+import type * as DueTimes from "./DueTimes.ts"
 import {
   fromAllStateTables,
   RECORD,
@@ -77,6 +78,7 @@ interface Keyed {
 export interface Known {
   readonly unreadable: Unreadable.UnreadableRows
   readonly deadRows: DeadRows.DeadRows
+  readonly dueTimes: DueTimes.DueTimes
   readonly cursors: ClaimCursors.ClaimCursors
 }
 

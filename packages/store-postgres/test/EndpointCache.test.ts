@@ -1,11 +1,13 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Scenario } from "@stint/store-testing"
 import { EndpointStore } from "@stint/store/EndpointStore"
+import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import type { Query, Row } from "../src/Connection.ts"
+import * as Heartbeat from "../src/Heartbeat.ts"
 import { PostgresDatabase } from "../src/PostgresDatabase.ts"
 import * as PostgresEndpointStore from "../src/PostgresEndpointStore.ts"
 
@@ -20,7 +22,8 @@ const make = Effect.gen(function*() {
       ? new Promise((answer) => lookups.push({ answer, ids: values.flat() }))
       : Promise.resolve([])
   const run = <A>(_: string, body: (query: Query) => Promise<A>) => Effect.promise(() => body(query))
-  const db = { read: run, write: run } as unknown as PostgresDatabase["Service"]
+  const heartbeat = Heartbeat.make(yield* Clock.Clock)
+  const db = { read: run, write: run, heartbeat } as unknown as PostgresDatabase["Service"]
   const stores = yield* Layer.build(PostgresEndpointStore.layer.pipe(Layer.provide(Layer.succeed(PostgresDatabase, db))))
   const lookup = Effect.promise(() => new Promise(setImmediate)).pipe(
     Effect.map(() => lookups.shift()),

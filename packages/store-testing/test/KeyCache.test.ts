@@ -83,6 +83,21 @@ it.effect("shows another process's key changes within the refresh interval, and 
     assert.strictEqual(state.reads - before, 2)
   }))
 
+it.effect("does not read the rows again while they are known to be the same", () =>
+  Effect.gen(function*() {
+    const { keys, state } = database()
+    let isCurrent = true
+    const here = yield* KeyCache.make({ ...keys, isCurrent: () => isCurrent }, { refresh: "5 seconds" })
+    const there = yield* KeyCache.make(keys)
+    yield* there.put(key)
+    const before = state.reads
+    yield* TestClock.adjust("1 minute")
+    assert.strictEqual(state.reads, before)
+    isCurrent = false
+    yield* TestClock.adjust("5 seconds")
+    assert.deepStrictEqual(yield* here.get(id), key)
+  }))
+
 it.effect("keeps the cached keys while the store fails, and refreshes them afterwards", () =>
   Effect.gen(function*() {
     const { keys, state } = database()

@@ -15,7 +15,7 @@ export const layer: Layer.Layer<EndpointStore, never, EndpointStore> = Layer.eff
     const store = yield* EndpointStore
     const nodes = Option.getOrUndefined(yield* Effect.serviceOption(Nodes))
     if (nodes === undefined) return store
-    return { ...store, list: Effect.map(store.list, (all) => all.filter(({ id }) => nodes.owns(id))) }
+    return { ...store, list: Effect.map(store.recentList ?? store.list, (all) => all.filter(({ id }) => nodes.owns(id))) }
   })
 )
 

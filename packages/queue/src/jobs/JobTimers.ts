@@ -7,7 +7,7 @@
  *   one interval after that                                    backoffs once more: a failure that read the old time may have been stored after it
  * ```
  *
- * Every `interval`, this layer queries the store for due work, which costs one index read when nothing is due. With a shorter interval, a
+ * Every `interval`, this layer queries the store for due work, which costs at most one index read when nothing is due. With a shorter interval, a
  * silent worker's job is recovered sooner, by at most the difference. The default of 250 ms is far below the shortest lease (1 s).
  *
  * Stored times are wall-clock times, because they must survive a restart. When the wall clock is set, or the machine or this process was
@@ -36,14 +36,10 @@ const describe = ({ _tag, by }: ClockWatch.ClockJump): string =>
     ? `The platform did not run for ${secondsOf(by)}: the machine or the process was suspended, or it was overloaded.`
     : `The system clock moved ${by > 0 ? "forward" : "back"} by ${secondsOf(by)}: it was set, or the machine was suspended.`
 
-/** How often a node fires timers that is not the oldest one of its store. After the oldest has failed, leases still end in time. */
-const OTHER_NODES = "1 second"
-
 /** Runs while the layer's scope is open. */
 export const layer = (options: Options = {}): Layer.Layer<never, never, JobQueue> =>
   Layer.effectDiscard(Effect.gen(function*() {
-    const { recover, recoverBackoffs, tick: tickAll } = yield* JobQueue
-    const tick = yield* Sweeper.shared(tickAll, OTHER_NODES)
+    const { recover, recoverBackoffs, tick } = yield* JobQueue
     const clock = yield* Clock.Clock
     const watch = ClockWatch.make(clock)
     const interval = options.interval ?? "250 millis"

@@ -20,6 +20,11 @@ export class EndpointStore extends Context.Service<EndpointStore, {
   /** All endpoints, ordered by id. */
   readonly list: Effect.Effect<ReadonlyArray<Endpoint>, StoreError>
   /**
+   * The same for loops that repeat it: with all changes by this process, and those by others up to 1.25 s ago. Backends return the same array until an
+   * endpoint changes. Missing if {@link list} costs no query.
+   */
+  readonly recentList?: Effect.Effect<ReadonlyArray<Endpoint>, StoreError>
+  /**
    * Creates an endpoint. Returns false and changes nothing when the id already exists; one of two concurrent calls with the same id returns
    * false.
    */

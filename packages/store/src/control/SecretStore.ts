@@ -25,7 +25,7 @@ export const SecretRecord = Schema.Struct({
 export type SecretRecord = typeof SecretRecord.Type
 
 export class SecretStore extends Context.Service<SecretStore, {
-  /** All secrets, ordered by name. */
+  /** All secrets, ordered by name, with all changes by this process, and those by others up to 1.25 s ago. */
   readonly list: Effect.Effect<ReadonlyArray<SecretRecord>, StoreError>
   /** Creates or replaces secrets in one atomic step. */
   readonly put: (secrets: ReadonlyArray<SecretRecord>) => Effect.Effect<void, StoreError>

@@ -191,7 +191,8 @@ export class JobStore extends Context.Service<JobStore, {
 
   /**
    * Applies a `Tick` to up to `limit` due jobs, starting with the earliest due time. Logs an unreadable job once and postpones it by an
-   * hour, so that it does not block the timers of other jobs.
+   * hour, so that it does not block the timers of other jobs. A node of a shared store applies those of its own writes, and may apply those of other
+   * nodes up to a second late.
    */
   readonly tick: (
     event: Extract<JobMachineEvent, { readonly _tag: "Tick" }>,
