@@ -305,11 +305,10 @@ export const goals: ReadonlyArray<Goal> = [
   {
     row: "P6",
     goal: "three nodes with PostgreSQL: at most 4 statements a second for each",
-    measured: "6.6",
-    met: false,
+    measured: "3.5",
+    met: true,
     date: "2026-11-28",
-    source: readme("idle"),
-    reason: "The timers of jobs take 2.0 of them, the list of endpoints 1.4, heartbeats 1.0."
+    source: readme("idle")
   },
   {
     row: "P7",
