@@ -10,6 +10,7 @@ import { queryOfFilter } from "../format/AddressQuery.ts"
 import { Chips } from "../ui/Choices.tsx"
 import { FilterText } from "../ui/Fields.tsx"
 import { Loading, Problem } from "../ui/Loaded.tsx"
+import { MoreButton } from "../ui/MoreButton.tsx"
 import { Badge } from "../ui/Status.tsx"
 import { Id, Time } from "../ui/Text.tsx"
 
@@ -48,7 +49,7 @@ const List = ({ filter }: { readonly filter: AuditFilter }) => {
     queryFn: ({ pageParam, signal }) => Api.audit({ ...filter, limit: PAGE, cursor: pageParam || undefined }, signal),
     getNextPageParam: ({ cursor }) => cursor ?? undefined
   })
-  const { data, error, fetchNextPage, hasNextPage, isFetchingNextPage, refetch } = query
+  const { data, error, refetch } = query
   if (data === undefined) return error === null ? <Loading rows={8} /> : <Problem error={error} onRetry={() => void refetch()} />
   const entries = data.pages.flatMap((page) => page.entries)
   return (
@@ -72,18 +73,7 @@ const List = ({ filter }: { readonly filter: AuditFilter }) => {
             <tbody>{entries.map((entry) => <Row key={entry.id} entry={entry} />)}</tbody>
           </table>
         )}
-      {hasNextPage
-        ? (
-          <button
-            type="button"
-            className="button more"
-            disabled={isFetchingNextPage}
-            onClick={() => void fetchNextPage()}
-          >
-            Show older operations
-          </button>
-        )
-        : null}
+      <MoreButton query={query}>Show older operations</MoreButton>
     </>
   )
 }

@@ -12,6 +12,7 @@ import { addressOf, LEVEL_CHOICES, type LogFilter, logFilterOf, PERIODS, request
 import { Select } from "../ui/Choices.tsx"
 import { FilterText } from "../ui/Fields.tsx"
 import { Loading, Problem } from "../ui/Loaded.tsx"
+import { MoreButton } from "../ui/MoreButton.tsx"
 
 const PAGE = 200
 
@@ -32,7 +33,7 @@ const Lines = ({ filter }: { readonly filter: LogFilter }) => {
     // A search reads many lines, so it is repeated only when the reader asks.
     staleTime: Infinity
   })
-  const { data, error, fetchNextPage, hasNextPage, isFetching, refetch } = query
+  const { data, error, hasNextPage, isFetching, refetch } = query
   if (data === undefined) return error === null ? <Loading rows={8} /> : <Problem error={error} onRetry={() => void refetch()} />
   const lines = data.pages.flatMap((page) => page.lines)
   return (
@@ -67,13 +68,7 @@ const Lines = ({ filter }: { readonly filter: LogFilter }) => {
             ))}
           </div>
         )}
-      {hasNextPage
-        ? (
-          <button type="button" className="button more" disabled={isFetching} onClick={() => void fetchNextPage()}>
-            Search older lines
-          </button>
-        )
-        : null}
+      <MoreButton query={query}>Search older lines</MoreButton>
     </>
   )
 }

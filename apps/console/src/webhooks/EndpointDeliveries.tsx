@@ -10,6 +10,7 @@ import { useSession } from "../api/useSession.ts"
 import { usePoll } from "../live/Connection.ts"
 import { Chips } from "../ui/Choices.tsx"
 import { Loading, Problem } from "../ui/Loaded.tsx"
+import { MoreButton } from "../ui/MoreButton.tsx"
 import { DELIVERY_STATES } from "./DeliveryStates.ts"
 import { DeliveryTable } from "./DeliveryTable.tsx"
 
@@ -25,7 +26,7 @@ const List = ({ endpoint, state }: { readonly endpoint: string; readonly state: 
     refetchInterval: usePoll(4_000)
   })
   const session = useSession()
-  const { data, error, fetchNextPage, hasNextPage, isFetchingNextPage, refetch } = query
+  const { data, error, refetch } = query
   if (data === undefined) return error === null ? <Loading rows={4} /> : <Problem error={error} onRetry={() => void refetch()} />
   const deliveries = data.pages.flatMap((page) => page.deliveries)
   return (
@@ -47,18 +48,7 @@ const List = ({ endpoint, state }: { readonly endpoint: string; readonly state: 
             onChange={() => void refetch()}
           />
         )}
-      {hasNextPage
-        ? (
-          <button
-            type="button"
-            className="button more"
-            disabled={isFetchingNextPage}
-            onClick={() => void fetchNextPage()}
-          >
-            Show older webhooks
-          </button>
-        )
-        : null}
+      <MoreButton query={query}>Show older webhooks</MoreButton>
     </>
   )
 }
