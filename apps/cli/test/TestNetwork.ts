@@ -34,29 +34,27 @@ export type Dropped = "requests" | "responses" | "both"
 
 /** A machine of the network. */
 export class TestMachine {
-  readonly #namespace: string
+  readonly #exec: ReadonlyArray<string>
 
   constructor(namespace: string) {
-    this.#namespace = namespace
+    this.#exec = ["netns", "exec", namespace]
   }
 
   /** The command that runs another one on this machine. */
   get within(): ReadonlyArray<string> {
-    return ["ip", "netns", "exec", this.#namespace]
+    return ["ip", ...this.#exec]
   }
 
   /** Drops packets from now on. Nothing is told to the programs: their connections stay open, and no segment is acknowledged. */
   drop(what: Dropped): void {
     for (const chain of what === "both" ? ["INPUT", "OUTPUT"] : [what === "requests" ? "OUTPUT" : "INPUT"]) {
-      const [program = "ip", ...args] = [...this.within, "iptables", "--append", chain, "--jump", "DROP"]
-      run(program, ...args)
+      run("ip", ...this.#exec, "iptables", "--append", chain, "--jump", "DROP")
     }
   }
 
   /** Delivers all packets again. */
   heal(): void {
-    const [program = "ip", ...args] = [...this.within, "iptables", "--flush"]
-    run(program, ...args)
+    run("ip", ...this.#exec, "iptables", "--flush")
   }
 }
 

@@ -226,8 +226,7 @@ export const make = Effect.fnUntraced(function*(
     // The worker counts towards the endpoint's maximum until here. Otherwise, a check before its failure was counted would start the next worker
     // without a wait.
     lifecycles.delete(life.id)
-    yield* report
-    yield* life.forget
+    yield* Effect.andThen(report, life.forget)
     yield* wakeUp.open
   })
 
