@@ -327,17 +327,21 @@ describe.skipIf(missing !== undefined)(`builds from Git${missing === undefined ?
     commit("pulled", { Dockerfile: DOCKERFILE, "handler.mjs": handler("pulled") })
     const done = await build("pulled", {})
     expect(done, done.reason).toMatchObject({ state: "succeeded", release: 1 })
-    // As on another machine, which has to pull the image.
-    await world.engine.podman(
-      "rmi",
-      "--force",
-      (await world.engine.podman("images", "--quiet", `${world.registry.address}/team/pulled`)).trim()
-    )
+    // As on another machine, which has to pull the image. The platform may still be pulling it in advance, with the right password.
     world.registry.writeCredentials(world.credentials, "wrong-password")
+    let absences = 0
+    await until("the image to stay away", async () => {
+      const image = (await world.engine.podman("images", "--quiet", `${world.registry.address}/team/pulled`)).trim()
+      if (image !== "") await world.engine.podman("rmi", "--force", image)
+      absences = image === "" ? absences + 1 : 0
+      return absences >= 10 || undefined
+    }, LIMIT)
     const job = await platform.run("pulled", {})
-    const words = await explained("pulled", job, "workers fail to start").finally(() =>
+    // A worker that was about to start with the removed image fails for another reason.
+    const words = await explained("pulled", job, "rejects the credentials").finally(() =>
       world.registry.writeCredentials(world.credentials, PASSWORD)
     )
+    expect(words).toContain("workers fail to start")
     expect(words).toContain(`${done.image} cannot be started: ${world.registry.address} rejects the credentials (`)
     expect(words).toContain(
       `Correct the entry for ${world.registry.address} in ${world.credentials}: docker login ${world.registry.address}.`

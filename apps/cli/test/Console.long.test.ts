@@ -109,7 +109,7 @@ describe("the web console in a browser", () => {
         const context = await browser.window({ dark, phone })
         const page = await browser.page(context)
         await page.goto(platform.url)
-        await page.getByLabel("Key").waitFor()
+        await page.getByLabel("Key", { exact: true }).waitFor()
         expect(await browser.violations(page), `login ${look}`).toEqual([])
         await browser.picture(page, `login-${look}`)
         await browser.login(page, platform.key)
@@ -136,7 +136,7 @@ describe("the web console in a browser", () => {
     const page = await browser.page(context)
 
     await page.goto(platform.url)
-    await page.getByLabel("Key").fill("not the key")
+    await page.getByLabel("Key", { exact: true }).fill("not the key")
     await page.getByRole("button", { name: "Log in" }).click()
     await page.getByText("The platform does not know this key.").waitFor()
     await browser.login(page, platform.key)
@@ -213,7 +213,7 @@ describe("the web console in a browser", () => {
     await page.getByRole("listitem").getByText("no money").waitFor()
 
     await page.getByRole("button", { name: "Log out" }).click()
-    await page.getByLabel("Key").waitFor()
+    await page.getByLabel("Key", { exact: true }).waitFor()
     expect(await page.getByText("no money").count()).toBe(0)
     expect(await context.cookies()).toEqual([])
     expect(browser.problems).toEqual([])
@@ -332,7 +332,7 @@ describe("the web console in a browser", () => {
       await page.getByRole("listitem").first().waitFor()
 
       await platform.request("POST", `/api/v1/keys/${key.id}/revoke`, {})
-      await page.getByLabel("Key").waitFor()
+      await page.getByLabel("Key", { exact: true }).waitFor()
       expect(browser.problems).toEqual([])
     },
     300_000

@@ -92,7 +92,7 @@ export class ConsoleBrowser {
   /** Logs in on the page that is shown. */
   async login(page: Page, key: string, path = "/"): Promise<void> {
     await page.goto(this.#base + path)
-    await page.getByLabel("Key").fill(key)
+    await page.getByLabel("Key", { exact: true }).fill(key)
     await page.getByRole("button", { name: "Log in" }).click()
     await page.getByRole("button", { name: "Log out" }).waitFor()
   }

@@ -69,7 +69,7 @@ it("starts the worker when its model is there, and shows the download and its fa
     }, 60_000)
     expect(retried).toMatchObject({ reason: "model" })
     expect(retried.words).toMatch(
-      /is being downloaded: \d+ kB of 100 kB.* The download is being retried: \S.+\. A worker starts when it is there\./
+      /is being downloaded: \d+ k?B of 100 kB.* The download is being retried: \S.+\. A worker starts when it is there\./
     )
     hub.faults.cuts = 0
     const done = await until("the job's end", async () => {
