@@ -29,7 +29,7 @@ export const missingNetwork = ((): string | undefined => {
   return undefined
 })()
 
-/** What a machine does not receive: requests of the machine, responses to it, or both. */
+/** Which packets are lost: the machine's requests, the responses to them, or both. */
 export type Dropped = "requests" | "responses" | "both"
 
 /** A machine of the network. */
@@ -45,7 +45,7 @@ export class TestMachine {
     return ["ip", ...this.#exec]
   }
 
-  /** Drops packets from now on. Nothing is told to the programs: their connections stay open, and no segment is acknowledged. */
+  /** Drops packets from now on. The programs receive no error: their connections stay open, but no segment is acknowledged. */
   drop(what: Dropped): void {
     for (const chain of what === "both" ? ["INPUT", "OUTPUT"] : [what === "requests" ? "OUTPUT" : "INPUT"]) {
       run("ip", ...this.#exec, "iptables", "--append", chain, "--jump", "DROP")

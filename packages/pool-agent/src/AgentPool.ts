@@ -118,6 +118,8 @@ const layerOf = Effect.fnUntraced(function*({ clusterSources = [], localLabels =
 
   const startOn = Effect.fnUntraced(function*(connection: Connection, request: StartRequest, needs: Needs) {
     const { code, endpoint, variables, worker: id } = request
+    /** Whether the caller has the handle, and processes the exit. */
+    let isStarted = false
     const worker = yield* Effect.acquireRelease(
       Effect.gen(function*() {
         const start = { endpoint, variables, ...(code === undefined ? {} : { code }) }
@@ -126,9 +128,10 @@ const layerOf = Effect.fnUntraced(function*({ clusterSources = [], localLabels =
         Connections.touch(connection)
         return created
       }),
-      close
+      (created) => isStarted ? close(created) : Effect.andThen(close(created), created.handle.forget ?? Effect.void)
     )
     yield* worker.started
+    isStarted = true
     return worker.handle
   })
 

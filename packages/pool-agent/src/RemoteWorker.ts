@@ -95,7 +95,7 @@ export const make = (options: {
   let isKnown = start === undefined
   /** Set once no more lines can arrive. */
   let exit: WithoutLog<WorkerExit> | undefined
-  /** The agent may forget it: nobody processes its exit, or its jobs are back in the queue. */
+  /** Whether the agent may forget it: it never ran, or its exit has been processed. */
   let isForgotten = false
   let hasFailed = false
   let lacksRoom = false

@@ -296,6 +296,32 @@ describe("agents", () => {
   )
 
   test(
+    "forget a worker that started although its start had been cancelled",
+    Effect.gen(function*() {
+      const agents = yield* Agents
+      const { orders } = yield* agents.report("one", KEY, handReport())
+      const starting = yield* Effect.forkScoped(Effect.scoped(begin({ worker: "w-late" })))
+      yield* after(1)
+      const cancelling = yield* Effect.forkChild(Fiber.interrupt(starting), { startImmediately: true })
+      const killed = {
+        id: WorkerId.make("w-late"),
+        endpoint: EndpointId.make("tested"),
+        state: "ended" as const,
+        exit: { _tag: "Killed" as const, signal: "SIGKILL", outOfMemory: false },
+        from: 0,
+        lines: [],
+        printed: 0
+      }
+      const report = (number: number) => agents.report("one", KEY, handReport({ epoch: orders.epoch, number, workers: [killed] }))
+      yield* report(2)
+      yield* after(1)
+      yield* Fiber.join(cancelling)
+      const { orders: next } = yield* report(3)
+      assert.deepStrictEqual(next.workers.map(({ wish }) => wish), ["forget"])
+    })
+  )
+
+  test(
     "cannot claim workers of endpoints that their key does not permit, or that run elsewhere",
     Effect.gen(function*() {
       const pool = yield* WorkerPool

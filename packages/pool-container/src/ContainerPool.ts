@@ -190,7 +190,13 @@ const make = Effect.fnUntraced(function*(options: Options) {
     const gpuRequest = yield* gpuRequestFor(engine, source, request.gpuIds)
     // Pulling may take minutes and is interruptible. Creating and starting are not.
     yield* images.resolve(request.endpoint.id, source.image, request.pull)
-    const { handle } = yield* Effect.acquireRelease(launch(engine, request, source, gpuRequest), ({ close }) => close)
+    /** Whether the caller has the handle, and processes the exit. */
+    let isStarted = false
+    const { handle } = yield* Effect.acquireRelease(
+      launch(engine, request, source, gpuRequest),
+      ({ close, handle: { forget = Effect.void } }) => isStarted ? close : Effect.andThen(close, forget)
+    )
+    isStarted = true
     return handle
   })
 

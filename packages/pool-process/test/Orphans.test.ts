@@ -231,7 +231,7 @@ describe("Orphans", () => {
       yield* withPool(adopt, { dataDir })
       assert.deepStrictEqual([leader, child, detached].map(isAlive), [false, false, false])
 
-      // Nobody has processed its exit, so the next platform finds it again.
+      // Its exit has not been processed, so the next platform finds it again.
       assert.isTrue(existsSync(record))
       yield* withPool(
         Effect.gen(function*() {

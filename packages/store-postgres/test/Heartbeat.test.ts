@@ -59,7 +59,7 @@ describe("what a node knows from its heartbeats", () => {
       assert.isFalse(heartbeat.isCurrent("keys", read))
     }))
 
-  it.effect("is told to those who wait for the next one, or for the end of the last one", () =>
+  it.effect("wakes fibers that wait for the next one, or until the last one is no longer recent", () =>
     Effect.gen(function*() {
       const heartbeat = yield* make
       const first = yield* Effect.forkChild(heartbeat.next, { startImmediately: true })
