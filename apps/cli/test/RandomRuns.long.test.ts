@@ -81,8 +81,9 @@ describe.each([
   ({ skipped, world }) => {
     beforeEach(({ skip }) => skip(skipped !== undefined, skipped))
 
+    // The workers are stopped before their store is closed, which waits until nobody uses it.
     const run: Parameters<typeof endsAlike<Effect.Services<ReturnType<typeof host.start>>>>[2] = (program) =>
-      Effect.runPromise(Effect.scoped(Effect.provide(program, Layer.provideMerge(world(), quiet))))
+      Effect.runPromise(Effect.provide(Effect.scoped(program), Layer.provideMerge(world(), quiet)))
 
     it(
       "R14: ends alike when its worker is killed at random records, and its journal is consistent",
