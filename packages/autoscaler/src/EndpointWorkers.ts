@@ -226,8 +226,8 @@ export const make = Effect.fnUntraced(function*(
     // The worker counts towards the endpoint's maximum until here. Otherwise, a check before its failure was counted would start the next worker
     // without a wait.
     lifecycles.delete(life.id)
-    yield* Effect.andThen(report, life.forget)
-    yield* wakeUp.open
+    yield* Effect.andThen(report, wakeUp.open)
+    yield* life.forget
   })
 
   const variablesOf = (worker: WorkerId, { leaseMs }: Endpoint) =>

@@ -129,8 +129,14 @@ const make = Effect.fnUntraced(function*({ dataDir, settings }: Options) {
       return yield* new PoolError({ reason: new Unsupported({ source: source.type }) })
     }
     // Creating is not interruptible; waiting for a node and an image is.
-    const pod = yield* Effect.acquireRelease(launch(request, source), ({ close }) => close)
+    let isStarted = false
+    // Nobody else forgets a worker whose start failed.
+    const pod = yield* Effect.acquireRelease(
+      launch(request, source),
+      ({ close, forget }) => isStarted ? close : Effect.andThen(close, forget)
+    )
     yield* pod.started
+    isStarted = true
     return pod.handle
   })
 

@@ -2,10 +2,13 @@
  * Supervises the pod of one worker, from its creation or adoption until its removal.
  *
  * ```
- *   created --> waits for a node, an image --> running --ended--> last lines read --> removed --> exit: Exited | Killed | Lost
- *                  |  no capacity, no start                 |  deleted by another program -----> exit: Lost
+ *   created --> waits for a node, an image --> running --ended--> last lines read --> exit: Exited | Killed | Lost --forget--> removed
+ *                  |  no capacity, no start                 |  deleted by another program --> exit: Lost
  *                  +--> the start fails                     +-- the API does not respond: counts as running
  * ```
+ *
+ * An ended pod is the record of its worker: it stays until the worker's jobs are back in the queue, so that a platform that starts before that finds it. A pod
+ * that was deleted leaves no record; its jobs then wait for the ends of their leases.
  *
  * The API has no signals. A request to exit is a deletion with the pod's grace period, and a kill is a deletion with a grace period of one second. A
  * deletion without a grace period removes only the object, while the processes may continue
@@ -41,7 +44,7 @@ const RETRIES = { while: isPassing, times: 10, schedule: Schedule.spaced("500 mi
 /** How long to wait for a killed pod to end and be removed. */
 const KILL_WAIT = "15 seconds"
 
-/** How long removing an ended pod may delay the report of its exit. */
+/** How long removing an ended pod may take. */
 const REMOVE_LIMIT = "30 seconds"
 
 /** A worker in a pod. */
@@ -65,8 +68,10 @@ export interface WorkerPod {
   readonly handle: WorkerHandle
   /** Completes when the worker's container runs. Fails with the cluster's message if it cannot run. */
   readonly started: Effect.Effect<void, PoolError>
-  /** Kills the pod and waits for its removal, within a limit. */
+  /** Kills the pod unless it has ended, and waits for its end, within a limit. */
   readonly close: Effect.Effect<void>
+  /** Removes the ended pod. */
+  readonly forget: Effect.Effect<void>
   /** Ends the supervision of a pod that was not created. */
   readonly discard: Effect.Effect<void>
 }
@@ -141,10 +146,18 @@ export const supervise = Effect.fnUntraced(function*(
   })
 
   const events = table.follow(name)
-  const forget = () => {
+  const unfollow = Effect.sync(() => {
     file?.remove()
     table.unfollow(name)
-  }
+  })
+  // If no node has to confirm the end, the API removes the pod at once.
+  const forget = remove(KILL_GRACE).pipe(
+    Effect.timeout(REMOVE_LIMIT),
+    Effect.catch((error) =>
+      Effect.logWarning(`The ended pod ${name} cannot be removed. The platform tries again later. ${error.message}`)
+    ),
+    Effect.andThen(unfollow)
+  )
   const supervision = yield* Effect.gen(function*() {
     let end: End | undefined
     while (end === undefined) end = yield* handle(yield* Queue.take(events))
@@ -158,14 +171,6 @@ export const supervise = Effect.fnUntraced(function*(
       })
     )
     if (following !== undefined) yield* output.finish(following)
-    // If no node has to confirm the end, the API removes the pod at once.
-    yield* remove(KILL_GRACE).pipe(
-      Effect.timeout(REMOVE_LIMIT),
-      Effect.catch((error) =>
-        Effect.logWarning(`The ended pod ${name} cannot be removed. The platform tries again later. ${error.message}`)
-      )
-    )
-    forget()
     yield* Deferred.succeed(ended, describe(end(sink.lastLines())))
   }).pipe(Effect.forkDetach)
 
@@ -177,7 +182,8 @@ export const supervise = Effect.fnUntraced(function*(
         asked.exit = true
         return ask(graceSeconds)
       }),
-      kill
+      kill,
+      forget
     },
     started: Deferred.await(started).pipe(
       Effect.timeoutOrElse({
@@ -185,10 +191,14 @@ export const supervise = Effect.fnUntraced(function*(
         orElse: () => Effect.fail(noCapacity(`the pod ${name} did not run within ${startSeconds} seconds (${waitsFor.reason})`))
       })
     ),
-    close: Effect.andThen(kill, Effect.asVoid(Effect.timeoutOption(Effect.interruptible(Deferred.await(ended)), KILL_WAIT))),
+    close: Effect.suspend(() => Deferred.isDoneUnsafe(ended) ? Effect.void : kill).pipe(
+      Effect.andThen(Effect.timeoutOption(Effect.interruptible(Deferred.await(ended)), KILL_WAIT)),
+      Effect.asVoid
+    ),
+    forget,
     discard: Fiber.interrupt(supervision).pipe(
       Effect.andThen(Effect.suspend(() => following === undefined ? Effect.void : Fiber.interrupt(following))),
-      Effect.andThen(Effect.sync(forget))
+      Effect.andThen(unfollow)
     )
   }
 })

@@ -19,7 +19,7 @@ const withWorker = Effect.gen(function*() {
   const pod = yield* until("the pod", () => tested.cluster.created[0])
   tested.cluster.set(pod, running)
   const handle = yield* Fiber.join(starting)
-  return { ...tested, handle, pod, pool }
+  return { ...tested, handle, pod, pool, next: tested.pool }
 })
 
 /** A start that waits, with its pod. */
@@ -354,12 +354,16 @@ describe("an exit", () => {
     [{ phase: "Failed", reason: "NodeLost" }, { _tag: "Lost", reason: "its pod stint-w-1 failed (NodeLost)." }]
   ]
   it.live.each(exits.map(([status, expected]) => ({ status, expected })))(
-    "is reported with its cause, and the pod is removed: $expected",
+    "is reported with its cause, and the pod is removed when the exit has been processed: $expected",
     ({ expected, status }) =>
       Effect.gen(function*() {
-        const { cluster, handle, pod } = yield* withWorker
+        const { cluster, handle, next, pod } = yield* withWorker
         cluster.set(pod, status)
         assert.deepStrictEqual<unknown>(yield* handle.exit, { ...expected, log: [] })
+        // A platform that is killed before that is followed by one that processes the exit.
+        const { orphans } = yield* next()
+        assert.deepStrictEqual(orphans.map(({ id, isRunning }) => [String(id), isRunning]), [["w-1", false]])
+        yield* handle.forget ?? Effect.void
         assert.strictEqual(cluster.pods.size, 0)
       })
   )
@@ -564,8 +568,11 @@ describe("a restarted platform", () => {
     Effect.gen(function*() {
       const { cluster, orphan, outputs } = yield* restart(terminated(1))
       assert.strictEqual(orphan.isRunning, false)
-      const exit = yield* (yield* Effect.provide(orphan.adopt(variablesOf(orphan.id)), outputs)).exit
-      assert.strictEqual(exit._tag === "Lost" && exit.reason, "its pod had ended before the platform started.")
+      const { exit, forget = Effect.void } = yield* Effect.provide(orphan.adopt(variablesOf(orphan.id)), outputs)
+      const lost = yield* exit
+      assert.strictEqual(lost._tag === "Lost" && lost.reason, "its pod had ended before the platform started.")
+      assert.strictEqual(cluster.pods.size, 1)
+      yield* forget
       assert.strictEqual(cluster.pods.size, 0)
     }))
 
