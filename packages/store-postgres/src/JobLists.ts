@@ -9,9 +9,16 @@ import type { ListCursor } from "@stint/store/ListCursor"
 import * as Schema from "effect/Schema"
 import type { Query } from "./Connection.ts"
 import { ALL, fromAllStateTables, type StateTable, SUMMARY, toStateRow } from "./JobColumns.ts"
+import * as TextIndexRows from "./TextIndexRows.ts"
 
 /** Later than any time. */
 const LAST = Number.MAX_SAFE_INTEGER
+
+/** After any id. */
+const LAST_ID = "\uffff"
+
+/** The statuses of jobs that the index of words does not contain. */
+const OPEN: ReadonlySet<JobStatus | undefined> = new Set(["IN_QUEUE", "IN_PROGRESS"])
 
 /** A time range with inclusive bounds, and the position of the previous page's last job in it. */
 interface TimeRange {
@@ -73,6 +80,38 @@ const listByStatus = async (
   return { jobs, next: last === undefined || rows.length === jobs.length ? null : { createdAt: last.createdAt, id: last.id } }
 }
 
+/**
+ * The first jobs among the found places that match, at most `limit`, examining at most `scanLimit` places. One more place shows that there is a next
+ * page.
+ */
+const pageOf = async (
+  query: Query,
+  found: ReadonlyArray<ListCursor>,
+  scanLimit: number,
+  limit: number,
+  matches: (job: JobSummary) => boolean
+): Promise<JobPage> => {
+  const summaries = await query(
+    `SELECT ${SUMMARY}, e.error_group FROM ${fromAllStateTables("id = ANY($1::text[])")} LEFT JOIN stint.ended e ON e.id = s.id`,
+    [found.slice(0, scanLimit).map(({ id }) => id)]
+  )
+  const byId = new Map(summaries.map((row) => {
+    const job = toSummary(row)
+    return [String(job.id), job]
+  }))
+  const jobs: Array<JobSummary> = []
+  let last: ListCursor | null = null
+  let scanned = 0
+  for (const place of found) {
+    if (jobs.length === limit || scanned === scanLimit) break
+    scanned += 1
+    last = place
+    const job = byId.get(place.id)
+    if (job !== undefined && matches(job)) jobs.push(job)
+  }
+  return { jobs, next: scanned < found.length ? last : null }
+}
+
 const listByTag = async (
   query: Query,
   endpoint: EndpointId,
@@ -90,39 +129,50 @@ const listByTag = async (
     const [createdAt, id] = decodeTagged(row)
     return { createdAt, id }
   })
-  const summaries = await query(
-    `SELECT ${SUMMARY}, e.error_group FROM ${fromAllStateTables("id = ANY($1::text[])")} LEFT JOIN stint.ended e ON e.id = s.id`,
-    [found.slice(0, scanLimit).map(({ id }) => id)]
-  )
-  const byId = new Map(summaries.map((row) => {
-    const job = toSummary(row)
-    return [String(job.id), job]
-  }))
-  const jobs: Array<JobSummary> = []
-  let last: ListCursor | null = null
-  let scanned = 0
-  for (const place of found) {
-    if (jobs.length === limit || scanned === scanLimit) break
-    scanned += 1
-    last = place
-    const job = byId.get(place.id)
-    if (job !== undefined && (status === undefined || job.status === status)) jobs.push(job)
-  }
-  return { jobs, next: scanned < found.length ? last : null }
+  return pageOf(query, found, scanLimit, limit, (job) => status === undefined || job.status === status)
 }
 
-/** A page of the jobs of an endpoint. */
+/** Reads the jobs that may have the words from the index; undefined if it cannot be used. */
+const listByWords = async (
+  query: Query,
+  endpoint: EndpointId,
+  { limit, status, tag, words = [] }: JobQuery,
+  range: TimeRange,
+  now: number
+): Promise<JobPage | undefined> => {
+  const scanLimit = status === undefined && tag === undefined ? limit : SCAN_LIMIT
+  const found = await TextIndexRows.found(query, { ...range, endpoint, words, status }, scanLimit + 1, now)
+  if (found === undefined || range.to < found.start) return undefined
+  const { places, start } = found
+  const page = await pageOf(
+    query,
+    places,
+    scanLimit,
+    limit,
+    (job) => (status === undefined || job.status === status) && (tag === undefined || job.tags.includes(tag))
+  )
+  // Older jobs are listed without the index, from before its first millisecond.
+  return page.next === null && range.from < start ? { ...page, next: { createdAt: start - 1, id: LAST_ID } } : page
+}
+
+/** A page of the jobs of an endpoint. `now`: decides whether the index of words is too old to be used. */
 export const listJobs = async (
   query: Query,
   endpoint: EndpointId,
-  { after, createdAfter, createdBefore, limit, status, tag }: JobQuery
+  jobQuery: JobQuery,
+  now: number
 ): Promise<JobPage> => {
+  const { after, createdAfter, createdBefore, limit, status, tag, words } = jobQuery
   // PostgreSQL refuses this character, so no tag and no id contains it. A caller may ask for it.
   if (tag?.includes("\0") === true || after?.id.includes("\0") === true) return { jobs: [], next: null }
   const range = {
     from: createdAfter ?? -LAST,
     to: Math.min(createdBefore === undefined ? LAST : createdBefore - 1, after?.createdAt ?? LAST),
     after: after ?? { createdAt: LAST, id: "" }
+  }
+  if (words !== undefined && !OPEN.has(status)) {
+    const page = await listByWords(query, endpoint, jobQuery, range, now)
+    if (page !== undefined) return page
   }
   return tag === undefined
     ? listByStatus(query, endpoint, status, range, limit)

@@ -516,8 +516,35 @@ DROP INDEX stint.deliveries_due;
 CREATE INDEX deliveries_due ON stint.deliveries (next_at, seq) WHERE next_at IS NOT NULL;
 `
 
+/**
+ * The index of words (PostgresTextIndex.ts). `text_words`: the words of ended jobs, and which end of its job each row is of. `text_state`: one row, once a
+ * node has begun to index. Ended jobs are indexed in the order of their ends.
+ */
+const v15 = `
+CREATE TABLE stint.text_words (
+  id text COLLATE "C" PRIMARY KEY,
+  endpoint text COLLATE "C" NOT NULL,
+  created_at bigint NOT NULL,
+  finished_at bigint NOT NULL,
+  attempt int NOT NULL,
+  outcome_bytes bigint NOT NULL,
+  size int NOT NULL,
+  words tsvector NOT NULL
+);
+CREATE INDEX text_words_in ON stint.text_words USING gin (words) WITH (gin_pending_list_limit = 1024);
+CREATE INDEX text_words_oldest ON stint.text_words (created_at) INCLUDE (size);
+CREATE TABLE stint.text_state (
+  one boolean PRIMARY KEY CHECK (one),
+  version int NOT NULL,
+  start bigint NOT NULL,
+  frontier bigint NOT NULL,
+  complete boolean NOT NULL
+) WITH (fillfactor = 50);
+CREATE INDEX ended_finished ON stint.ended (finished_at, id);
+`
+
 /** The steps, in order. Only append: `test/Migrations.test.ts` pins each released step by its hash. */
-export const steps: ReadonlyArray<string> = [v1, v2, v3, v4, v5, v6, v7, usage, v9, v10, v11, v12, v13, v14]
+export const steps: ReadonlyArray<string> = [v1, v2, v3, v4, v5, v6, v7, usage, v9, v10, v11, v12, v13, v14, v15]
 
 /** The version of the tables of this program. */
 export const LATEST = steps.length

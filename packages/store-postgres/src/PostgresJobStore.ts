@@ -28,6 +28,7 @@ import {
 import * as PendingClaims from "@stint/store/PendingClaims"
 import { exceededQuota, type Quotas } from "@stint/store/Quota"
 import type { StoreError } from "@stint/store/StoreError"
+import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -154,6 +155,7 @@ const isQuiet = ({ _tag }: JobMachineEvent): boolean =>
   _tag === "Heartbeat" || _tag === "Progress" || _tag === "Chunk" || _tag === "Recover" || _tag === "LeaveBatch"
 
 const make = Effect.gen(function*() {
+  const clock = yield* Clock.Clock
   const db = yield* PostgresDatabase
   const tick = JobTimers.make(db)
   const pending = PendingClaims.make()
@@ -343,7 +345,7 @@ const make = Effect.gen(function*() {
         const chunks = stored.slice(0, job.chunks - start)
         return { job, chunks, from: start + 1, more: start + chunks.length < job.chunks }
       }),
-    list: (endpoint, query) => db.read("list", (run) => listJobs(run, endpoint, query)),
+    list: (endpoint, query) => db.read("list", (run) => listJobs(run, endpoint, query, clock.currentTimeMillisUnsafe())),
     texts: (endpoint, ids) => db.read("texts", (query) => textsOf(query, endpoint, ids)),
     ahead: (endpoint, id, limit) =>
       db.read("ahead", async (query): Promise<Ahead | undefined> => {

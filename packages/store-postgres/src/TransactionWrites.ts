@@ -226,6 +226,7 @@ export const commit = async (work: Work, execute: (text: string) => Promise<void
   )
   if (sorted.removed.length > 0) {
     send(`DELETE FROM stint.jobs WHERE id = ANY($1::text[])`, [ids(sorted.removed)])
+    send(`DELETE FROM stint.text_words WHERE id = ANY($1::text[])`, [ids(sorted.removed)])
     const tagged = sorted.removed.filter(({ head }) => head.tags.length > 0)
     if (tagged.length > 0) send(`DELETE FROM stint.tags WHERE id = ANY($1::text[])`, [ids(tagged)])
   }

@@ -17,7 +17,7 @@ import type { ScheduleStore } from "@stint/store/ScheduleStore"
 import type { SecretStore } from "@stint/store/SecretStore"
 import type { SharedSettings } from "@stint/store/SharedSettings"
 import type { StoreError } from "@stint/store/StoreError"
-import * as TextIndex from "@stint/store/TextIndex"
+import type { TextIndex } from "@stint/store/TextIndex"
 import type { UsageStore } from "@stint/store/UsageStore"
 import type { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
 import type { WebhookSecretStore } from "@stint/store/WebhookSecretStore"
@@ -37,6 +37,7 @@ import * as PostgresRunStore from "./PostgresRunStore.ts"
 import * as PostgresScheduleStore from "./PostgresScheduleStore.ts"
 import * as PostgresSecretStore from "./PostgresSecretStore.ts"
 import * as PostgresSettings from "./PostgresSettings.ts"
+import * as PostgresTextIndex from "./PostgresTextIndex.ts"
 import * as PostgresUsageStore from "./PostgresUsageStore.ts"
 import * as PostgresWebhookAttemptStore from "./PostgresWebhookAttemptStore.ts"
 import * as PostgresWebhookSecretStore from "./PostgresWebhookSecretStore.ts"
@@ -59,6 +60,7 @@ export * as PostgresRunStore from "./PostgresRunStore.ts"
 export * as PostgresScheduleStore from "./PostgresScheduleStore.ts"
 export * as PostgresSecretStore from "./PostgresSecretStore.ts"
 export * as PostgresSettings from "./PostgresSettings.ts"
+export * as PostgresTextIndex from "./PostgresTextIndex.ts"
 export * as PostgresUsageStore from "./PostgresUsageStore.ts"
 export * as PostgresWebhookAttemptStore from "./PostgresWebhookAttemptStore.ts"
 export * as PostgresWebhookSecretStore from "./PostgresWebhookSecretStore.ts"
@@ -74,7 +76,7 @@ export const layer = (
   | BulkStore
   | BuildStore
   | ErrorGroupStore
-  | TextIndex.TextIndex
+  | TextIndex
   | RunStore
   | AuditStore
   | UsageStore
@@ -92,7 +94,7 @@ export const layer = (
 > =>
   Layer.mergeAll(
     PostgresJobStore.layer,
-    TextIndex.layerNone,
+    PostgresTextIndex.layer,
     PostgresJobLogStore.layer,
     PostgresEndpointStore.layer,
     PostgresKeyStore.layer,

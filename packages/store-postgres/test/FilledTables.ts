@@ -93,6 +93,10 @@ const statements = (template: string): ReadonlyArray<string> => [
     `'status', CASE WHEN n % 10 = 0 THEN 'FAILED' ELSE 'COMPLETED' END, 'attempt', 1, 'finished_at', n, 'due_at', 2000 + n, 'chunks', 10`
   ),
   `INSERT INTO stint.tags SELECT endpoint, 'nightly', created_at, id FROM stint.ended WHERE seq % 5 = 0`,
+  // Every job has the word `poem`, and ten have `rare`. All have ended before the frontier.
+  `INSERT INTO stint.text_words SELECT id, endpoint, created_at, finished_at, attempt, outcome_bytes, 20,
+     ('''eletters'' ''ipoem'' ''iword' || seq % 5000 || '''' || CASE WHEN seq % 10000 = 0 THEN ' ''irare''' ELSE '' END)::tsvector FROM stint.ended`,
+  `INSERT INTO stint.text_state VALUES (true, 1, 0, 4000000000000, true)`,
   `INSERT INTO stint.chunks SELECT 'ended-' || n, 1, c, '"x"' FROM ${series(2_000)}, generate_series(1, 10) c`,
   `INSERT INTO stint.job_logs SELECT 'ended-' || n, 30, 30, 300 FROM ${series(COUNTS.logged)}`,
   `INSERT INTO stint.log_pieces (job, last, lines, bytes, body)

@@ -17,7 +17,8 @@ const RELEASED = [
   "587d1f9b177a8d81",
   "fdcefcf83c8c3ea5",
   "8b21515c0e268638",
-  "0eff95817ce5814d"
+  "0eff95817ce5814d",
+  "d2056b109e9a91f0"
 ]
 
 describe("migrations", () => {

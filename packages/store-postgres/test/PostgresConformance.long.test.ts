@@ -19,7 +19,6 @@ import {
   textSearchSuite,
   usageStoreSuite
 } from "@stint/store-testing"
-import * as TextIndex from "@stint/store/TextIndex"
 import * as Layer from "effect/Layer"
 import * as PostgresAuditStore from "../src/PostgresAuditStore.ts"
 import * as PostgresBuildStore from "../src/PostgresBuildStore.ts"
@@ -31,6 +30,7 @@ import * as PostgresKeyStore from "../src/PostgresKeyStore.ts"
 import * as PostgresRunStore from "../src/PostgresRunStore.ts"
 import * as PostgresScheduleStore from "../src/PostgresScheduleStore.ts"
 import * as PostgresSecretStore from "../src/PostgresSecretStore.ts"
+import * as PostgresTextIndex from "../src/PostgresTextIndex.ts"
 import * as PostgresUsageStore from "../src/PostgresUsageStore.ts"
 import * as PostgresWebhookStore from "../src/PostgresWebhookStore.ts"
 import { makeDatabases, missing, testCluster } from "./TestCluster.ts"
@@ -56,8 +56,8 @@ describe.skipIf(missing !== undefined)(missing ?? "postgres", () => {
   scheduleStoreSuite("postgres", Layer.merge(PostgresJobStore.layer, PostgresScheduleStore.layer).pipe(Layer.provide(layer)), {
     sequences: 10
   })
-  textSearchSuite("postgres", Layer.merge(PostgresJobStore.layer.pipe(Layer.provide(layer)), TextIndex.layerNone), {
-    isIndexed: false,
+  textSearchSuite("postgres", Layer.merge(PostgresJobStore.layer, PostgresTextIndex.layer).pipe(Layer.provide(layer)), {
+    isIndexed: true,
     sequences: 5
   })
   releaseStoreSuite("postgres", PostgresEndpointStore.layer.pipe(Layer.provide(layer)))

@@ -23,13 +23,12 @@ import { JobLogStore } from "@stint/store/JobLogStore"
 import { KeyStore } from "@stint/store/KeyStore"
 import { ReleaseStore } from "@stint/store/ReleaseStore"
 import { SecretStore } from "@stint/store/SecretStore"
-import * as TextIndex from "@stint/store/TextIndex"
+import { TextIndex } from "@stint/store/TextIndex"
 import { UsageStore } from "@stint/store/UsageStore"
 import { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
 import { WebhookSecretStore } from "@stint/store/WebhookSecretStore"
 import { WebhookStore } from "@stint/store/WebhookStore"
 import { webhookDeliverySuite } from "@stint/webhooks-testing"
-import * as Layer from "effect/Layer"
 import { missing, testCluster } from "./TestCluster.ts"
 import { deadlocks, twoNodes } from "./TwoNodes.ts"
 
@@ -45,7 +44,7 @@ describe.skipIf(missing !== undefined)(missing ?? "the records of two nodes", ()
   runWebhookSuite(name, stores)
   webhookDeliverySuite(name, stores, { jobs: 100, seeds: [31] })
   jobLogStoreSuite(name, stores)
-  textSearchSuite(name, Layer.merge(stores, TextIndex.layerNone), { isIndexed: false, sequences: 3 })
+  textSearchSuite(name, stores, { isIndexed: true, sequences: 3 })
   endpointStoreSuite(name, stores)
   endpointRemovalSuite(name, stores)
   releaseStoreSuite(name, stores)
@@ -63,6 +62,7 @@ describe.skipIf(missing !== undefined)(missing ?? "the records of two nodes", ()
     ReleaseStore,
     KeyStore,
     SecretStore,
+    TextIndex,
     AuditStore,
     UsageStore
   ])

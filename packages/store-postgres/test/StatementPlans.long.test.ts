@@ -16,6 +16,7 @@ import { JobLogStore } from "@stint/store/JobLogStore"
 import { JobStore } from "@stint/store/JobStore"
 import { RunStore } from "@stint/store/RunStore"
 import { ScheduleStore } from "@stint/store/ScheduleStore"
+import { TextIndex } from "@stint/store/TextIndex"
 import { UsageStore } from "@stint/store/UsageStore"
 import { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
 import { WebhookStore } from "@stint/store/WebhookStore"
@@ -197,6 +198,16 @@ const JOB_CALLS: ReadonlyArray<Call> = [
       jobs(stores).list(ENDPOINT, { limit: LIMIT, tag: "nightly", after: { createdAt: 50_000, id: "ended-50000" } }),
     most: 1_000
   },
+  ...[undefined, "COMPLETED" as const].map((status): Call => ({
+    name: `a page of the jobs with a rare word, ${status ?? "any status"}`,
+    run: (stores) =>
+      jobs(stores).list(ENDPOINT, { limit: LIMIT, status, words: [{ word: "rare", isPrefix: false, fields: ["input"] }] }),
+    // The planner sorts the delayed jobs.
+    most: status === undefined ? 5_000 : 200,
+    ...(status === undefined ? { index: "text_words_in" } : {}),
+    needsStatistics: true
+  })),
+  { name: "the state of the index of words", run: (stores) => Context.get(stores, TextIndex).state, most: 200 },
   {
     name: "the texts of a search",
     run: (stores) => jobs(stores).texts(ENDPOINT, Array.from({ length: LIMIT }, (_, n): JobId => idOf("ended", 1 + 1_000 * n))),
@@ -314,7 +325,7 @@ const RECORD_CALLS: ReadonlyArray<Call> = [
 ]
 
 /** The tables that do not grow with the number of jobs. The rows of `nodes` are those of this test. */
-const FROM = "WHERE schemaname = 'stint' AND relname NOT IN ('nodes', 'settings')"
+const FROM = "WHERE schemaname = 'stint' AND relname NOT IN ('nodes', 'settings', 'text_state')"
 
 /** What the server has counted since it began. */
 const READ = `SELECT 'rows of ' || relname, seq_tup_read::float8 FROM pg_stat_user_tables ${FROM}

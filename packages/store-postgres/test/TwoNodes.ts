@@ -23,6 +23,7 @@ import * as PostgresKeyStore from "../src/PostgresKeyStore.ts"
 import * as PostgresRunStore from "../src/PostgresRunStore.ts"
 import * as PostgresScheduleStore from "../src/PostgresScheduleStore.ts"
 import * as PostgresSecretStore from "../src/PostgresSecretStore.ts"
+import * as PostgresTextIndex from "../src/PostgresTextIndex.ts"
 import * as PostgresUsageStore from "../src/PostgresUsageStore.ts"
 import * as PostgresWebhookAttemptStore from "../src/PostgresWebhookAttemptStore.ts"
 import * as PostgresWebhookSecretStore from "../src/PostgresWebhookSecretStore.ts"
@@ -39,6 +40,7 @@ const STORES = Layer.mergeAll(
   PostgresRunStore.layer,
   PostgresScheduleStore.layer,
   PostgresSecretStore.layer,
+  PostgresTextIndex.layer,
   PostgresUsageStore.layer,
   PostgresWebhookAttemptStore.layer,
   PostgresWebhookSecretStore.layer,
