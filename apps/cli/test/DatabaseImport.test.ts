@@ -155,7 +155,9 @@ describe.skipIf(missing !== undefined)(missing ?? "stint database import", () =>
       settings: "the version of the tables, and what all nodes share",
       nodes: "the nodes, and the one under which copied jobs are counted",
       tallies: "counted again",
-      run_cancels: "children that a node cancels later; SQLite cancels them at once"
+      run_cancels: "children that a node cancels later; SQLite cancels them at once",
+      text_words: "the index of words, which a node builds",
+      text_state: "the same"
     }
     const rows = await sql(
       `SELECT table_name::text, column_name::text FROM information_schema.columns WHERE table_schema = 'stint'`

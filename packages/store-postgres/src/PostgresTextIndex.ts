@@ -78,6 +78,7 @@ const make = Effect.gen(function*() {
 
   const open = Effect.gen(function*() {
     const state = yield* db.write("open the index", TextIndexRows.open)
+    if (state === undefined) return
     size = yield* db.read("size of the index", TextIndexRows.size)
     start = state.start
     frontier = state.frontier
@@ -197,7 +198,7 @@ const make = Effect.gen(function*() {
     wait: Effect.sleep(WAIT),
     clear: Effect.flatMap(
       db.write("remove the index", (query) => TextIndexRows.clear(query, clock.currentTimeMillisUnsafe())),
-      (isCleared) => isCleared ? Effect.succeed(false) : Effect.as(Effect.sleep(CLEAR_AGAIN), true)
+      (done) => done === "used" ? Effect.as(Effect.sleep(CLEAR_AGAIN), true) : Effect.succeed(done === "removing")
     )
   })
 })

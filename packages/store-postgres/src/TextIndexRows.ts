@@ -27,6 +27,9 @@ const FIRST = Number.MIN_SAFE_INTEGER
 /** Searches do not use an index that was not advanced for this time. Milliseconds. */
 const OUTDATED_MILLIS = 300_000
 
+/** The number of rows of an old index that one step removes. */
+const STEP_REMOVED = 2_000
+
 /** The maximum number of jobs that are counted as not indexed yet. */
 const MAX_BEHIND = 10_000
 
@@ -159,24 +162,31 @@ export const readState = async (query: Query): Promise<IndexState | undefined> =
   return version === VERSION ? { start, frontier, complete } : undefined
 }
 
-/** Within a transaction: begins an index unless there is one, and removes one of other rules. */
-export const open = async (query: Query): Promise<IndexState> => {
+/** Within a transaction: removes the state, and some rows. Returns whether no row is left. A node may have no right to truncate. */
+const removeSome = async (query: Query): Promise<boolean> => {
+  await query(`DELETE FROM stint.text_state`)
+  const removed = await query(
+    `DELETE FROM stint.text_words WHERE id = ANY(ARRAY(SELECT id FROM stint.text_words ORDER BY id LIMIT ${STEP_REMOVED})) RETURNING 1`
+  )
+  return removed.length < STEP_REMOVED
+}
+
+/** Within a transaction: begins an index unless there is one. Removes one of other rules first, in steps: undefined while some of it is left. */
+export const open = async (query: Query): Promise<IndexState | undefined> => {
   const known = await readState(query)
   if (known !== undefined) return known
-  await query(`TRUNCATE stint.text_words, stint.text_state`)
+  if (!(await removeSome(query))) return undefined
   await query(
     `INSERT INTO stint.text_state (one, version, start, frontier, complete) VALUES (true, ${VERSION}, 0, ${FIRST}, false)`
   )
   return { start: 0, frontier: FIRST, complete: false }
 }
 
-/** Removes the index if it is outdated, so that no node uses it. Returns whether nothing is left. */
-export const clear = async (query: Query, now: number): Promise<boolean> => {
-  const [row] = await query(`SELECT frontier >= $1::bigint - ${OUTDATED_MILLIS} FROM stint.text_state`, [now])
-  if (row === undefined) return true
-  if (row[0] === true) return false
-  await query(`TRUNCATE stint.text_words, stint.text_state`)
-  return true
+/** Removes some of the index, unless it is up to date, because then another node writes it. */
+export const clear = async (query: Query, now: number): Promise<"cleared" | "removing" | "used"> => {
+  const [row] = await query(`SELECT 1 FROM stint.text_state WHERE frontier >= $1::bigint - ${OUTDATED_MILLIS}`, [now])
+  if (row !== undefined) return "used"
+  return (await removeSome(query)) ? "cleared" : "removing"
 }
 
 /** Whether searches use the index, and how many jobs they compare because it does not contain them yet. */

@@ -176,6 +176,25 @@ describe.skipIf(missing !== undefined)(missing ?? "the index of words in Postgre
       assert.deepInclude(yield* index.state, { state: "none" })
     }))
 
+  test("removes an index of other rules, in steps, and builds it again", (address) =>
+    Effect.gen(function*() {
+      const sql = (text: string) => Effect.promise(() => execute(address, text))
+      const red = yield* insertEnded("red", NOW - 1)
+      yield* indexAll
+      yield* sql(
+        "INSERT INTO stint.text_words SELECT 'old-' || n, endpoint, n, n, 0, 0, 1, words FROM stint.text_words, generate_series(1, 5000) n"
+      )
+      yield* sql("UPDATE stint.text_state SET version = 0")
+      assert.deepInclude(yield* (yield* TextIndex).state, { state: "none" })
+      yield* Effect.gen(function*() {
+        yield* (yield* TextIndex).step
+        assert.lengthOf(yield* rows(address), 3_001)
+        yield* indexAll
+      }).pipe(Effect.provide(nodeOf(address), { local: true }))
+      assert.deepStrictEqual(yield* rows(address), [red])
+      assert.deepInclude(yield* (yield* TextIndex).state, { state: "ready" })
+    }))
+
   it.effect("removes the oldest rows beyond the maximum size, and lists the older jobs without the index", () =>
     Effect.gen(function*() {
       const address = yield* url

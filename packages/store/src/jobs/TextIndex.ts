@@ -15,7 +15,6 @@
 import { type JobWords, wordsOf } from "@stint/contract/SearchText"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import * as Layer from "effect/Layer"
 import type { StoreError } from "../StoreError.ts"
 
 /** The texts of a job. `isCut`: only the beginning of the text. */
@@ -98,6 +97,3 @@ export const none: TextIndex["Service"] = {
   wait: Effect.never,
   clear: Effect.succeed(false)
 }
-
-/** A store without an index. */
-export const layerNone: Layer.Layer<TextIndex> = Layer.succeed(TextIndex, none)
