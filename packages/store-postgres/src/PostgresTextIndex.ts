@@ -66,9 +66,9 @@ const make = Effect.gen(function*() {
   /** The last scanned job. */
   let position: TextIndexRows.Place = { finishedAt: 0, id: "" }
   let returnedAt = -Infinity
-  /** Jobs that must be indexed, and what is known once they are. */
+  /** Jobs that must be indexed, and how far the index has got once they are. */
   let missing: ReadonlyArray<JobId> = []
-  let then: { readonly frontier: number; readonly isEnd: boolean } | undefined
+  let next: { readonly frontier: number; readonly isEnd: boolean } | undefined
   /** The number of jobs that the next step reads. Long texts need more steps. */
   let jobs = STEP_JOBS
   /** The comparison of all jobs, and then of all rows: the last id. */
@@ -86,12 +86,12 @@ const make = Effect.gen(function*() {
     isComplete = state.complete
     position = { finishedAt: frontier, id: "" }
     missing = []
-    then = undefined
+    next = undefined
     isOpen = true
   })
 
   const advance = Effect.fnUntraced(function*(to: number, isEnd: boolean): Effect.fn.Return<void, StoreError> {
-    yield* db.write("advance the index", (query) => TextIndexRows.advance(query, to, isEnd))
+    isOpen = yield* db.write("advance the index", (query) => TextIndexRows.advance(query, to, isEnd))
     frontier = to
     stored = to
     isComplete ||= isEnd
@@ -113,9 +113,9 @@ const make = Effect.gen(function*() {
     const left = new Set(read.slice(documents.length).map(({ id }) => id))
     missing = missing.filter((id, index) => index >= ids.length || left.has(id))
     jobs = left.size > 0 ? Math.max(1, documents.length) : Math.min(STEP_JOBS, jobs * 2)
-    if (missing.length > 0 || then === undefined) return
-    yield* advance(then.frontier, then.isEnd)
-    then = undefined
+    if (missing.length > 0 || next === undefined) return
+    yield* advance(next.frontier, next.isEnd)
+    next = undefined
   })
 
   /** Compares the jobs after the position with the index. Returns whether they were the last ones. */
@@ -129,7 +129,7 @@ const make = Effect.gen(function*() {
     missing = rows.filter(({ isMissing }) => isMissing).map(({ id }) => id)
     const reached = isEnd ? now : last.finishedAt
     const to = isFromFrontier ? Math.max(frontier, Math.min(reached, now - SETTLED_MILLIS)) : frontier
-    if (missing.length > 0) then = { frontier: to, isEnd }
+    if (missing.length > 0) next = { frontier: to, isEnd }
     else if (to - stored > STORED_MILLIS || (isEnd && !isComplete)) yield* advance(to, isEnd)
     else frontier = to
     return isEnd

@@ -247,9 +247,13 @@ export const add = async (query: Query, documents: ReadonlyArray<Document>): Pro
   return documents.reduce((sum, { words }) => sum + sizeOf(words), 0)
 }
 
-/** Stores how far the index has got. */
-export const advance = async (query: Query, frontier: number, complete: boolean): Promise<void> => {
-  await query(`UPDATE stint.text_state SET frontier = $1, complete = complete OR $2`, [frontier, complete])
+/** Stores how far the index has got. Returns false if a node without an index has removed it. */
+export const advance = async (query: Query, frontier: number, complete: boolean): Promise<boolean> => {
+  const rows = await query(
+    `UPDATE stint.text_state SET frontier = $1, complete = complete OR $2 WHERE version = ${VERSION} RETURNING 1`,
+    [frontier, complete]
+  )
+  return rows.length > 0
 }
 
 /** Removes the words of removed jobs among the next rows. Returns the last row; undefined at the end. */

@@ -174,6 +174,10 @@ describe.skipIf(missing !== undefined)(missing ?? "the index of words in Postgre
       assert.isFalse(yield* index.clear)
       assert.lengthOf(yield* rows(address), 0)
       assert.deepInclude(yield* index.state, { state: "none" })
+      // The node that wrote it begins again.
+      yield* TestClock.adjust("1 minute")
+      yield* indexAll
+      assert.deepStrictEqual(yield* listed("red"), [red])
     }))
 
   test("removes an index of other rules, in steps, and builds it again", (address) =>
