@@ -53,17 +53,24 @@ const decodeTable = Schema.decodeUnknownSync(Tuple([Text, Finite, Finite]))
 const decodeTransaction = Schema.decodeUnknownSync(Tuple([Int, Text, Finite]))
 const decodeSettings = Schema.decodeUnknownSync(Tuple([Text, Text, Int, Int, Int]))
 
-/** The statements with which the migrations create indexes, by index name. An index of a primary key has the name of its table. */
-const expectedIndexes: ReadonlyMap<string, string> = new Map(
-  Migrations.steps.flatMap((step) => [
-    ...[...step.matchAll(/CREATE (?:UNIQUE )?INDEX (\w+) ON [^;]+;/g)].map((found) =>
-      [found[1] ?? "", found[0].replaceAll(/\s+/g, " ")] as const
-    ),
-    ...[...step.matchAll(/CREATE TABLE stint\.(\w+) \(([^;]+);/g)].flatMap(([, table = "", body = ""]) =>
-      body.includes("PRIMARY KEY") ? [[`${table}_pkey`, ""] as const] : []
-    )
-  ])
-)
+/** The indexes that a step creates, by name, with their statements. An index of a primary key has the name of its table. */
+const createdIndexes = (step: string): ReadonlyArray<readonly [string, string]> => [
+  ...[...step.matchAll(/CREATE (?:UNIQUE )?INDEX (\w+) ON [^;]+;/g)].map((found) =>
+    [found[1] ?? "", found[0].replaceAll(/\s+/g, " ")] as const
+  ),
+  ...[...step.matchAll(/CREATE TABLE stint\.(\w+) \(([^;]+);/g)].flatMap(([, table = "", body = ""]) =>
+    body.includes("PRIMARY KEY") ? [[`${table}_pkey`, ""] as const] : []
+  )
+]
+
+const droppedIndexes = (step: string): ReadonlyArray<string> =>
+  [...step.matchAll(/DROP INDEX stint\.(\w+);/g)].map(([, name = ""]) => name)
+
+/** The indexes after all migrations. A step that drops an index and creates it again drops it first. */
+const expectedIndexes: ReadonlyMap<string, string> = Migrations.steps.reduce((known, step) => {
+  const dropped = new Set(droppedIndexes(step))
+  return new Map([...[...known].filter(([name]) => !dropped.has(name)), ...createdIndexes(step)])
+}, new Map<string, string>())
 
 const seconds = (millis: number): string => `${(Math.abs(millis) / 1_000).toFixed(millis < 10_000 ? 1 : 0)} s`
 

@@ -518,7 +518,7 @@ CREATE INDEX deliveries_due ON stint.deliveries (next_at, seq) WHERE next_at IS 
 
 /**
  * The index of words (PostgresTextIndex.ts). `text_words`: the words of ended jobs, and which end of its job each row is of. `text_state`: one row, once a
- * node has begun to index. Ended jobs are indexed in the order of their ends.
+ * node has begun to index. Ended jobs are indexed in the order of their ends. No statement uses `jobs_listed`.
  */
 const v15 = `
 CREATE TABLE stint.text_words (
@@ -541,6 +541,7 @@ CREATE TABLE stint.text_state (
   complete boolean NOT NULL
 ) WITH (fillfactor = 50);
 CREATE INDEX ended_finished ON stint.ended (finished_at, id);
+DROP INDEX stint.jobs_listed;
 `
 
 /** The steps, in order. Only append: `test/Migrations.test.ts` pins each released step by its hash. */

@@ -18,7 +18,7 @@ const RELEASED = [
   "fdcefcf83c8c3ea5",
   "8b21515c0e268638",
   "0eff95817ce5814d",
-  "d2056b109e9a91f0"
+  "fae4d1ffa9b92c9a"
 ]
 
 describe("migrations", () => {
