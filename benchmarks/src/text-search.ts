@@ -1,5 +1,5 @@
 /**
- * The cost of the index of words (docs/decisions/0079-words-of-jobs.md).
+ * The cost of the index of words (docs/decisions/0079-words-of-jobs.md, docs/decisions/0092-words-in-postgresql.md).
  *
  * ```
  *   P4           the queue's core with and without the index, alternately: jobs per second and CPU time per job
@@ -8,6 +8,8 @@
  * ```
  *
  * `--jobs N` (default 100000), `--rounds N` of P4 (default 7; 0 skips it), `--seconds N` per subject and round (default 1). Takes about 3 minutes.
+ * `--postgres`: build and search over PostgreSQL, without P4. Searches are measured when all jobs have just ended, and again when their ends are certain
+ * to be indexed, half a minute later.
  */
 import { Endpoint } from "@stint/contract/Endpoint"
 import { JobId } from "@stint/contract/Ids"
@@ -15,11 +17,14 @@ import { parseSearch } from "@stint/contract/JobSearch"
 import { toJsonText } from "@stint/contract/Json"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
+import * as Postgres from "@stint/store-postgres"
+import { startCluster } from "@stint/store-postgres/testing"
 import * as Sqlite from "@stint/store-sqlite"
 import { TextIndex } from "@stint/store/TextIndex"
 import { uuidV7At } from "@stint/store/UuidV7"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
@@ -35,7 +40,8 @@ const { values } = parseArgs({
   options: {
     jobs: { type: "string", default: "100000" },
     rounds: { type: "string", default: "7" },
-    seconds: { type: "string", default: "1" }
+    seconds: { type: "string", default: "1" },
+    postgres: { type: "boolean", default: false }
   }
 })
 const JOBS = Number(values.jobs)
@@ -78,19 +84,19 @@ const QUERIES = [
   ["a word of no job", "input:absent"]
 ] as const
 
-const measureSearch = Effect.gen(function*() {
+/** `pages`: the size of the database in bytes. */
+const measureSearch = Effect.fnUntraced(function*<E, R>(pages: Effect.Effect<number, E, R>) {
   const queue = yield* JobQueue.JobQueue
   const index = yield* TextIndex
-  const db = yield* Sqlite.SqliteDatabase.SqliteDatabase
-  const pages = db.read(
-    "pages",
-    () => Number(db.statement("SELECT page_count * page_size AS n FROM pragma_page_count, pragma_page_size").get()?.["n"])
-  )
   const start = Date.now() - JOBS * 10
   for (let n = 0; n < JOBS; n += 100) {
     yield* Effect.forEach(
       Array.from({ length: 100 }, (_, offset) => n + offset),
-      (one) => queue.submit({ endpoint, input: toJsonText(inputOf(one)), id: JobId.make(uuidV7At(start + one * 10)) }),
+      (one) =>
+        Effect.flatMap(
+          queue.submit({ endpoint, input: toJsonText(inputOf(one)), id: JobId.make(uuidV7At(start + one * 10)) }),
+          ({ id }) => queue.cancel(endpoint.id, id)
+        ),
       { concurrency: "unbounded", discard: true }
     )
   }
@@ -135,21 +141,54 @@ const measureSearch = Effect.gen(function*() {
       (sorted[Math.floor(sorted.length * 0.99)] ?? 0).toFixed(1)
     } ms, longest ${(sorted.at(-1) ?? 0).toFixed(1)} ms`
   )
+  if (values.postgres) {
+    yield* searchAll("with the index, just ended")
+    yield* Effect.sleep("50 seconds")
+    while (yield* index.step);
+  }
   yield* searchAll("with the index")
 })
 
-if (Number(values.rounds) > 0) {
-  await measureCore("D2")
-  await measureCore("D1")
+const overSqlite = async () => {
+  const folder = await mkdtemp(join(tmpdir(), "stint-benchmark-"))
+  const layer = JobQueue.layer.pipe(
+    Layer.provide(WorkerRegistry.layer),
+    Layer.provideMerge(Sqlite.SqliteJobStore.layer),
+    Layer.provideMerge(Sqlite.SqliteDatabase.layer({ file: join(folder, "jobs.db"), durability: "D1" }))
+  )
+  const pages = Effect.flatMap(Sqlite.SqliteDatabase.SqliteDatabase, (db) =>
+    db.read(
+      "pages",
+      () => Number(db.statement("SELECT page_count * page_size AS n FROM pragma_page_count, pragma_page_size").get()?.["n"])
+    ))
+  try {
+    await Effect.runPromise(Effect.provide(measureSearch(pages), layer))
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
 }
-const folder = await mkdtemp(join(tmpdir(), "stint-benchmark-"))
-const layer = JobQueue.layer.pipe(
-  Layer.provide(WorkerRegistry.layer),
-  Layer.provideMerge(Sqlite.SqliteJobStore.layer),
-  Layer.provideMerge(Sqlite.SqliteDatabase.layer({ file: join(folder, "jobs.db"), durability: "D1" }))
-)
-try {
-  await Effect.runPromise(Effect.provide(measureSearch, layer))
-} finally {
-  await rm(folder, { recursive: true, force: true })
+
+const overPostgres = async () => {
+  const cluster = await startCluster({})
+  const layer = JobQueue.layer.pipe(
+    Layer.provide(WorkerRegistry.layer),
+    Layer.provideMerge(Layer.merge(Postgres.PostgresJobStore.layer, Postgres.PostgresTextIndex.layer)),
+    Layer.provideMerge(Postgres.PostgresDatabase.layer({ url: Redacted.make(cluster.url("postgres")) }))
+  )
+  const pages = Effect.flatMap(Postgres.PostgresDatabase.PostgresDatabase, (db) =>
+    db.read("pages", async (query) => Number((await query("SELECT pg_database_size(current_database())"))[0]?.[0])))
+  try {
+    await Effect.runPromise(Effect.provide(measureSearch(pages), layer))
+  } finally {
+    await cluster.stop()
+  }
+}
+
+if (values.postgres) await overPostgres()
+else {
+  if (Number(values.rounds) > 0) {
+    await measureCore("D2")
+    await measureCore("D1")
+  }
+  await overSqlite()
 }
