@@ -248,6 +248,19 @@ export class FaultWorld implements AsyncDisposable {
     }
   }
 
+  /** Waits until a job has ended, or until `isOver`, also while the platform responds with 503 or not at all. */
+  async waitForEnd(job: string, isOver: () => boolean): Promise<void> {
+    while (!isOver()) {
+      try {
+        const { body, status } = await this.platform.request("GET", `/v2/storm/status/${job}`)
+        if (status === 404 || (isSeen(body) && isTerminal(body.status))) return
+      } catch (error) {
+        if (!isLost(error)) throw error
+      }
+      await pause(100)
+    }
+  }
+
   /** Kills the platform, or the next node, and starts it again on the same data. */
   async killPlatform(platform = this.platform): Promise<void> {
     await platform.end("SIGKILL")

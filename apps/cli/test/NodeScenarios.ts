@@ -11,6 +11,12 @@ import { freeze, kill, type Outage, terminate } from "./OutageScenario.ts"
 const WORKERS = 4
 const CALLERS = 6
 
+/**
+ * How many of its jobs a caller leaves open. Together, the callers submit more than the workers run on a slow machine, and the last jobs of a backlog would
+ * end late for no other reason.
+ */
+const OPEN_JOBS = 3
+
 /** How long the platform works undisturbed between two faults. Milliseconds. */
 const CALM = 1_500
 
@@ -78,13 +84,16 @@ export const nodeStorm = async (
   const ids: Array<string> = []
   const state = { isOver: false, cancels: 0, follows: 0, connections: 0 }
   const caller = async (name: number): Promise<void> => {
+    const open: Array<string> = []
     for (let n = 0; !state.isOver; n++) {
+      if (open.length === OPEN_JOBS) await world.waitForEnd(open.shift() ?? "", () => state.isOver)
       const input = { n, ms: Math.floor(random() * 300), chunks: Math.floor(random() * 4), fails: random() < 0.1 ? 1 : 0 }
       const key = `caller ${name}, order ${n}`
       const twice = random() < 0.2
       const submits = Array.from({ length: twice ? 2 : 1 }, () => world.submit(input, { key, patient: true }))
       const [id = ""] = await Promise.all(submits)
       ids.push(id)
+      open.push(id)
       const dice = random()
       if (dice < 0.2) {
         state.follows += 1
