@@ -8,8 +8,8 @@
  *
  * In CI, a file with a failed test is run again, three times at most, because many tests kill, freeze and restart real
  * processes on a machine with two cores. The whole file runs again, because the tests in a file often share a platform, and a failed test
- * leaves its state behind. Repeated files run one after another. The output names each failed test of each try, with its first error. When
- * more than {@link MAX_REPEATED_FILES} files fail, none is run again.
+ * leaves its state behind. A file that runs alone is repeated at once, the others after all of them, one after another. The output names each
+ * failed test of each try, with its first error. At most {@link MAX_REPEATED_FILES} files are repeated.
  *
  * `STINT_TEST_END` is a time in seconds since 1970, which `.ci/run` sets: a run that is cut off reports nothing. After it, no file of the second
  * tier that runs alone is started, and no file is repeated. The output names the files that did not run. Their order depends on the
@@ -109,22 +109,33 @@ try {
     })
     await vitest.close()
   }
+  /** The files that have been repeated. */
+  const repeated = new Set<string>()
+  /** Repeats the files that have just failed, before the time is over with the files that follow. */
+  const repeatFailures = async (): Promise<void> => {
+    const again = [...failures.keys()].filter((file) => !repeated.has(file))
+    if (repeated.size + again.length > MAX_REPEATED_FILES) return
+    for (const file of again) {
+      repeated.add(file)
+      for (let tries = 1; tries < maxTries; tries++) {
+        const tests = failures.get(file)
+        if (tests === undefined || isOver()) break
+        for (const test of tests) console.log(`Failed at try ${tries} of ${maxTries}: ${relative(root, file)} > ${test}`)
+        await run([relative(root, file)])
+      }
+    }
+  }
   if (isLong) {
     await run(pairedTests, PairedSequencer)
+    await repeatFailures()
     for (const file of orderOf(aloneTests(), commitOf())) {
       if (isOver()) notRun.push(file)
       else await run([file])
+      await repeatFailures()
     }
   } else {
     await run([])
-  }
-  for (let tries = 1; tries < maxTries; tries++) {
-    const again = [...failures]
-    if (again.length === 0 || again.length > MAX_REPEATED_FILES) break
-    for (const [file, tests] of again) {
-      for (const test of tests) console.log(`Failed at try ${tries} of ${maxTries}: ${relative(root, file)} > ${test}`)
-      if (!isOver()) await run([relative(root, file)])
-    }
+    await repeatFailures()
   }
 } catch (error) {
   outside.failed += 1

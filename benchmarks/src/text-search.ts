@@ -175,8 +175,10 @@ const overPostgres = async () => {
     Layer.provideMerge(Layer.merge(Postgres.PostgresJobStore.layer, Postgres.PostgresTextIndex.layer)),
     Layer.provideMerge(Postgres.PostgresDatabase.layer({ url: Redacted.make(cluster.url("postgres")) }))
   )
-  const pages = Effect.flatMap(Postgres.PostgresDatabase.PostgresDatabase, (db) =>
-    db.read("pages", async (query) => Number((await query("SELECT pg_database_size(current_database())"))[0]?.[0])))
+  const pages = Effect.flatMap(
+    Postgres.PostgresDatabase.PostgresDatabase,
+    (db) => db.read("pages", async (query) => Number((await query("SELECT pg_database_size(current_database())"))[0]?.[0]))
+  )
   try {
     await Effect.runPromise(Effect.provide(measureSearch(pages), layer))
   } finally {
