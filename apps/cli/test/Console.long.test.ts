@@ -156,7 +156,7 @@ describe("the web console in a browser", () => {
     await page.getByLabel("Input", { exact: true }).fill(JSON.stringify({ text: "alpha beta gamma" }))
     await page.getByRole("button", { name: "Run", exact: true }).click()
     await page.getByLabel("Streamed output").getByText("alpha beta gamma").waitFor()
-    await page.getByText("Completed").first().waitFor()
+    await page.getByText("Completed").filter({ visible: true }).first().waitFor()
 
     await page.getByRole("link", { name: "Open the job" }).click()
     await page.getByText("Completed after 1 attempt").waitFor()
