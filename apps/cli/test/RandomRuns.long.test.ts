@@ -81,7 +81,7 @@ describe.each([
   ({ skipped, world }) => {
     beforeEach(({ skip }) => skip(skipped !== undefined, skipped))
 
-    // The workers are stopped before their store is closed, which waits until nobody uses it.
+    // The workers stop first, because a store that closes waits for the calls of its users.
     const run: Parameters<typeof endsAlike<Effect.Services<ReturnType<typeof host.start>>>>[2] = (program) =>
       Effect.runPromise(Effect.provide(Effect.scoped(program), Layer.provideMerge(world(), quiet)))
 

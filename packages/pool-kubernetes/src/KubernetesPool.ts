@@ -130,7 +130,7 @@ const make = Effect.fnUntraced(function*({ dataDir, settings }: Options) {
     }
     // Creating is not interruptible; waiting for a node and an image is.
     let isStarted = false
-    // Nobody else forgets a worker whose start failed.
+    // A failed start returns no handle, so the pool removes the pod itself.
     const pod = yield* Effect.acquireRelease(
       launch(request, source),
       ({ close, forget }) => isStarted ? close : Effect.andThen(close, forget)

@@ -19,7 +19,7 @@
 import type { JobId } from "@stint/contract/Ids"
 import { indexWords } from "@stint/contract/SearchText"
 import type { StoreError } from "@stint/store/StoreError"
-import { jobWords, NO_INDEX, TextIndex, TextIndexSize, type TextIndexState } from "@stint/store/TextIndex"
+import { jobWords, TextIndex, TextIndexSize } from "@stint/store/TextIndex"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -185,15 +185,8 @@ const make = Effect.gen(function*() {
     return true
   })
 
-  const state = db.read("state of the index", async (query): Promise<TextIndexState> => {
-    const known = await TextIndexRows.readState(query)
-    if (known === undefined) return NO_INDEX
-    const { behind, isUsed } = await TextIndexRows.coverage(query, clock.currentTimeMillisUnsafe())
-    return { state: isUsed ? "ready" : "building", from: known.start === 0 ? null : known.start, behind }
-  })
-
   return TextIndex.of({
-    state,
+    state: db.read("state of the index", (query) => TextIndexRows.coverage(query, clock.currentTimeMillisUnsafe())),
     step,
     wait: Effect.sleep(WAIT),
     clear: Effect.flatMap(

@@ -13,6 +13,7 @@ import { type EndpointId, JobId } from "@stint/contract/Ids"
 import type { JobStatus } from "@stint/contract/Job"
 import { endpointWord, indexWordsOf, type WantedWord } from "@stint/contract/SearchText"
 import type { ListCursor } from "@stint/store/ListCursor"
+import { NO_INDEX, type TextIndexState } from "@stint/store/TextIndex"
 import * as Schema from "effect/Schema"
 import type { Query } from "./Connection.ts"
 import { transpose } from "./JobColumns.ts"
@@ -117,7 +118,7 @@ const recent = (condition: string) =>
   `SELECT e.created_at, e.id FROM stint.ended e ${KNOWN}
    WHERE e.finished_at >= (SELECT frontier FROM state) AND e.created_at >= (SELECT start FROM state) AND known.current IS NULL${condition}`
 
-const STATE = `WITH ${usable("$1::bigint")}
+const BEHIND = `WITH ${usable("$1::bigint")}
   SELECT count(*) FROM (${recent("")} LIMIT ${MAX_BEHIND}) behind`
 
 const RANGE = `created_at BETWEEN greatest($2, state.start) AND $3 AND (created_at, id) < ($4, $5)`
@@ -155,7 +156,7 @@ const expressionOf = (endpoint: EndpointId, words: ReadonlyArray<WantedWord>): s
 const sizeOf = (words: ReadonlyArray<string>): number => words.reduce((sum, word) => sum + word.length + 1, 0)
 
 /** The state of the index; undefined if no node has begun one by the rules of this program. */
-export const readState = async (query: Query): Promise<IndexState | undefined> => {
+const readState = async (query: Query): Promise<IndexState | undefined> => {
   const [row] = await query(`SELECT version, start, frontier, complete FROM stint.text_state`)
   if (row === undefined) return undefined
   const [version, start, frontier, complete] = decodeState(row)
@@ -189,12 +190,14 @@ export const clear = async (query: Query, now: number): Promise<"cleared" | "rem
   return (await removeSome(query)) ? "cleared" : "removing"
 }
 
-/** Whether searches use the index, and how many jobs they compare because it does not contain them yet. */
-export const coverage = async (query: Query, now: number): Promise<{ readonly isUsed: boolean; readonly behind: number }> => {
+/** Which jobs searches find by the index, and how many they compare because it does not contain them yet. */
+export const coverage = async (query: Query, now: number): Promise<TextIndexState> => {
   const state = await readState(query)
-  if (state === undefined || !state.complete || state.frontier < now - OUTDATED_MILLIS) return { isUsed: false, behind: 0 }
-  const [row] = await query(STATE, [now])
-  return { isUsed: true, behind: decodeNumber(row)[0] }
+  if (state === undefined) return NO_INDEX
+  const from = state.start === 0 ? null : state.start
+  if (!state.complete || state.frontier < now - OUTDATED_MILLIS) return { state: "building", from, behind: 0 }
+  const [row] = await query(BEHIND, [now])
+  return { state: "ready", from, behind: decodeNumber(row)[0] }
 }
 
 /** The characters of all words. */
