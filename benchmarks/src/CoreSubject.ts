@@ -1,24 +1,25 @@
 /**
  * A process that runs jobs through a queue's core, as a subject of a comparison.
  */
+import { startCost } from "./ProcessUsage.ts"
 import type { Subject } from "./Rounds.ts"
 import { type Running, startSubject } from "./SubjectProcess.ts"
 
-/** How the subjects are measured. `cpu` receives the CPU time per job of each round, by subject; `running` the processes to end. */
+/** How the subjects are measured. `running` receives the processes to end. */
 export interface CoreMeasurement {
   readonly lanes: number
   /** The duration of a round. */
   readonly seconds: number
-  readonly cpu: Map<string, Array<number>>
   readonly running: Array<Running>
 }
 
-/** Starts a subject. */
+/** Starts a subject. `servers`: the processes of its server, which belong to its cost. */
 export const startCore = async (
-  { cpu, lanes, running, seconds }: CoreMeasurement,
+  { lanes, running, seconds }: CoreMeasurement,
   name: string,
   file: string,
-  args: ReadonlyArray<string>
+  args: ReadonlyArray<string>,
+  servers: ReadonlyArray<number> = []
 ): Promise<Subject> => {
   const one = await startSubject(file, args)
   running.push(one)
@@ -26,14 +27,12 @@ export const startCore = async (
   await one.round({ jobs: 500, lanes })
   const { rate } = await one.round({ jobs: 500, lanes })
   const load = { jobs: Math.max(200, Math.round(rate * seconds)), lanes }
-  const costs: Array<number> = []
-  cpu.set(name, costs)
   return {
     name,
     run: async () => {
+      const costOf = startCost([one.pid, ...servers])
       const figures = await one.round(load)
-      costs.push(figures.cpu)
-      return figures.rate
+      return { figure: figures.rate, cost: costOf(load.jobs) }
     }
   }
 }

@@ -1,8 +1,10 @@
 /**
- * CPU time and memory of processes, from Linux's /proc.
+ * CPU time, memory and written bytes of processes, from Linux's /proc.
  */
 import { execFileSync } from "node:child_process"
+import { readFileSync } from "node:fs"
 import { readFile } from "node:fs/promises"
+import type { Cost } from "./Rounds.ts"
 
 const setting = (name: string): number => Number(execFileSync("getconf", [name], { encoding: "utf8" }))
 
@@ -16,12 +18,53 @@ export interface ProcessUsage {
   readonly memory: number
 }
 
-export const usageOf = async (pid: number): Promise<ProcessUsage> => {
-  const text = await readFile(`/proc/${pid}/stat`, "utf8")
+const parseUsage = (text: string): ProcessUsage => {
   // Field 2, the process name, may contain any character. The fields from 3 on are separated by spaces.
   const fields = text.slice(text.lastIndexOf(")") + 2).split(" ")
   const field = (place: number) => Number(fields[place - 3])
   return { seconds: (field(14) + field(15) + field(16) + field(17)) / TICKS_A_SECOND, memory: field(24) * PAGE / 2 ** 20 }
+}
+
+export const usageOf = async (pid: number): Promise<ProcessUsage> => parseUsage(await readFile(`/proc/${pid}/stat`, "utf8"))
+
+/** The bytes that a process has caused to be written to storage. 0 if the system does not say. */
+const writtenBy = (pid: number): number => {
+  try {
+    return Number(/^write_bytes: (\d+)$/m.exec(readFileSync(`/proc/${pid}/io`, "utf8"))?.[1] ?? 0)
+  } catch {
+    return 0
+  }
+}
+
+/** A process and all its descendants, without a wait. */
+const treeOf = (pid: number): ReadonlyArray<number> => {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter((one) => one !== "").map(Number)
+  return [pid, ...children.flatMap(treeOf)]
+}
+
+/**
+ * Starts to measure what processes and their descendants cost. The returned function says what a job cost since then, of `jobs` jobs. Neither waits, so
+ * that both can be called at the moment at which a count is reached. What an ended process did counts for its parent.
+ */
+export const startCost = (pids: ReadonlyArray<number>): (jobs: number) => Cost => {
+  const read = () => {
+    const all = pids.flatMap(treeOf)
+    const usages = all.map((pid) => parseUsage(readFileSync(`/proc/${pid}/stat`, "utf8")))
+    return {
+      seconds: usages.reduce((sum, { seconds }) => sum + seconds, 0),
+      memory: usages.reduce((sum, { memory }) => sum + memory, 0),
+      written: all.reduce((sum, pid) => sum + writtenBy(pid), 0)
+    }
+  }
+  const before = read()
+  return (jobs) => {
+    const after = read()
+    return {
+      cpuMicros: (after.seconds - before.seconds) * 1e6 / jobs,
+      written: (after.written - before.written) / jobs,
+      memory: after.memory
+    }
+  }
 }
 
 /** A process and all its descendants. */

@@ -1,13 +1,30 @@
 /**
  * Measures several subjects in interleaved rounds (A B C, A B C, ...), so that changes in the machine's speed affect all of them alike. Prints
- * the median and the range of each subject, and the median of its per-round ratios to the first subject.
+ * the median and the range of each subject, its ratio to the first subject with a 95 % confidence interval, and what a job costs, if that was measured.
  */
 import process from "node:process"
+import { estimateRatio } from "./PairedRatio.ts"
+
+/** What a job costs all processes of a subject, including its servers. */
+export interface Cost {
+  /** CPU time in microseconds. */
+  readonly cpuMicros: number
+  /** Bytes written to storage. */
+  readonly written: number
+  /** The resident memory of all processes at the end of the round, in MiB. */
+  readonly memory: number
+}
+
+/** A figure with its cost. */
+export interface Measurement {
+  readonly figure: number
+  readonly cost: Cost
+}
 
 /** A measured subject. `run` returns its figure for one round. */
 export interface Subject {
   readonly name: string
-  readonly run: () => Promise<number>
+  readonly run: () => Promise<number | Measurement>
 }
 
 const sorted = (values: ReadonlyArray<number>) => [...values].sort((a, b) => a - b)
@@ -54,27 +71,44 @@ export const quantiles = (title: string, unit: string, rounds: ReadonlyArray<Rea
   process.stdout.write(`${title} (${rounds.length} rounds, Node ${process.versions.node})\n\n${table}\n`)
 }
 
+/** The ratio of two subjects with its 95 % confidence interval: `1.5x (1.4 - 1.6)`. */
+export const ratioOf = (baseline: ReadonlyArray<number>, own: ReadonlyArray<number>): string => {
+  const { high, low, ratio } = estimateRatio(baseline, own)
+  return Number.isFinite(high) && own !== baseline
+    ? `${ratio.toFixed(2)}x (${low.toFixed(2)} - ${high.toFixed(2)})`
+    : `${ratio.toFixed(2)}x`
+}
+
+/** The names of the columns of costs, and how each is formatted. */
+const COSTS = [
+  ["CPU µs/job", ({ cpuMicros }: Cost) => cpuMicros],
+  ["written B/job", ({ written }: Cost) => written],
+  ["memory MiB", ({ memory }: Cost) => memory]
+] as const
+
 /** Runs all subjects for one discarded round and `rounds` counted rounds, then prints the table. */
 export const compare = async (title: string, unit: string, rounds: number, subjects: ReadonlyArray<Subject>): Promise<void> => {
-  const figures = subjects.map((): Array<number> => [])
+  const measured = subjects.map(() => ({ figures: new Array<number>(), costs: new Array<Cost>() }))
   for (let round = -1; round < rounds; round++) {
     for (const [index, subject] of subjects.entries()) {
-      const figure = await subject.run()
-      if (round >= 0) figures[index]?.push(figure)
+      const result = await subject.run()
+      if (round < 0) continue
+      measured[index]?.figures.push(typeof result === "number" ? result : result.figure)
+      if (typeof result !== "number") measured[index]?.costs.push(result.cost)
     }
   }
-  const baseline = figures[0] ?? []
+  const shown = measured.some(({ costs }) => costs.length > 0) ? COSTS : []
+  const baseline = measured[0]?.figures ?? []
   const rows = subjects.map(({ name }, index) => {
-    const own = figures[index] ?? []
-    const all = sorted(own)
-    const ratios = own.map((figure, round) => figure / (baseline[round] ?? Number.NaN))
+    const { costs, figures } = measured[index] ?? { costs: [], figures: [] }
     return [
       name,
-      formatFigure(median(own)),
-      `${formatFigure(all[0] ?? Number.NaN)} - ${formatFigure(all.at(-1) ?? Number.NaN)}`,
-      `${median(ratios).toFixed(2)}x`
+      formatFigure(median(figures)),
+      `${formatFigure(Math.min(...figures))} - ${formatFigure(Math.max(...figures))}`,
+      ratioOf(baseline, figures),
+      ...shown.map(([, costOf]) => costs.length === 0 ? "" : formatFigure(median(costs.map(costOf))))
     ]
   })
-  const table = tableOf([["", `median ${unit}`, "range", "ratio"], ...rows])
+  const table = tableOf([["", `median ${unit}`, "range", "ratio", ...shown.map(([column]) => column)], ...rows])
   process.stdout.write(`${title} (${rounds} rounds, Node ${process.versions.node})\n\n${table}\n\n`)
 }

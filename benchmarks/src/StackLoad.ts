@@ -13,7 +13,7 @@ import { fileURLToPath } from "node:url"
 import type { Operation, Stack } from "./HttpStacks.ts"
 import { type Load, Measurement } from "./PeerMessages.ts"
 import { processTreeOf, usageOf } from "./ProcessUsage.ts"
-import { formatFigure, median, tableOf } from "./Rounds.ts"
+import { formatFigure, median, ratioOf, tableOf } from "./Rounds.ts"
 
 /** CPU time of all processes of a stack, in seconds. */
 const secondsOf = async ({ pids }: Stack): Promise<number> => {
@@ -125,8 +125,7 @@ export const compareStacks = async (
       const rows = stacks.map((stack) => {
         const own = of(stack, operation, callers)
         const all = (pick: (one: Figures) => number) => own.map(pick)
-        const ratio = (pick: (one: Figures) => number) =>
-          `${median(own.map((one, n) => (base[n] === undefined ? Number.NaN : pick(base[n]) / pick(one)))).toFixed(2)}x`
+        const ratio = (pick: (one: Figures) => number) => stack === first ? "1.00x" : ratioOf(own.map(pick), base.map(pick))
         const rates = all((one) => one.perSecond)
         return [
           stack.name,

@@ -48,6 +48,7 @@ interface Figures {
 
 /** A running subject. */
 export interface Running {
+  readonly pid: number
   readonly round: (load: Load) => Promise<Figures>
   readonly end: () => Promise<void>
 }
@@ -69,6 +70,7 @@ export const startSubject = async (file: string, args: ReadonlyArray<string>): P
   const child = fork(file, args, { stdio: ["ignore", "inherit", "inherit", "ipc"] })
   await nextMessage(child)
   return {
+    pid: child.pid ?? 0,
     round: async (load) => {
       child.send({ ...load })
       const answer = await nextMessage(child)

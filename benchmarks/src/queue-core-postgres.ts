@@ -6,18 +6,20 @@
  *   each round, each subject in turn: as in queue-core.ts
  * ```
  *
- * Stint over SQLite (D2) runs in the same rounds. The peers store less: graphile-worker deletes completed jobs, and returns no outputs.
+ * The cost of a job includes the server, which is one for all: while a subject runs, it may still write what another one left. Stint over SQLite (D2)
+ * runs in the same rounds. The peers store less: graphile-worker deletes completed jobs, and returns no outputs.
  * `--seconds N`: duration per subject and round (default 1), `--rounds N` (default 7), `--no-peers`. Takes about 2 minutes. Needs PostgreSQL's
  * programs (Debian: `postgresql`).
  */
 import { execute, missing, startCluster } from "@stint/store-postgres/testing"
+import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import process from "node:process"
 import { fileURLToPath } from "node:url"
 import { parseArgs } from "node:util"
 import { startCore } from "./CoreSubject.ts"
 import { installPeers, PEERS } from "./Peers.ts"
-import { compare, median } from "./Rounds.ts"
+import { compare } from "./Rounds.ts"
 import type { Running } from "./SubjectProcess.ts"
 
 const { values } = parseArgs({
@@ -42,12 +44,12 @@ const STINT_SQLITE = fileURLToPath(import.meta.resolve("./subjects/stint.ts"))
 const cluster = await startCluster({ fsync: true, settings: ["max_connections = 400"] })
 const running: Array<Running> = []
 try {
-  const cpu = new Map<string, Array<number>>()
-  const start = (name: string, file: string, args: ReadonlyArray<string>) =>
-    startCore({ lanes: LANES, seconds, cpu, running }, name, file, args)
+  const start = (name: string, file: string, args: ReadonlyArray<string>, pids: ReadonlyArray<number> = []) =>
+    startCore({ lanes: LANES, seconds, running }, name, file, args, pids)
+  const server = Number.parseInt(readFileSync(join(cluster.folder, "data/postmaster.pid"), "utf8"), 10)
   const onDatabase = async (database: string, name: string, file: string, mode?: string) => {
     await execute(cluster.url("postgres"), `CREATE DATABASE ${database}`)
-    return start(name, file, [cluster.url(database), ...(mode === undefined ? [] : [mode])])
+    return start(name, file, [cluster.url(database), ...(mode === undefined ? [] : [mode])], [server])
   }
   const subjects = [
     await onDatabase("stint", "Stint, PostgreSQL", STINT_POSTGRES),
@@ -65,8 +67,6 @@ try {
     )
   }
   await compare(`Queue core, PostgreSQL, ${LANES} in flight`, "jobs/s", Number(values.rounds), subjects)
-  const costs = [...cpu].map(([name, all]) => `${name} ${median(all).toFixed(0)} µs`)
-  process.stdout.write(`CPU time per job, without the database server: ${costs.join("; ")}\n`)
 } finally {
   for (const one of running) await one.end()
   await cluster.stop()

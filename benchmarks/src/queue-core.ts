@@ -7,7 +7,7 @@
  *   the clock stops when the storage counts all jobs as completed
  * ```
  *
- * Each subject runs in a separate process and keeps its data between rounds. Only subjects of one durability class are compared: D2 survives a
+ * Each subject runs in a separate process and keeps its data between rounds. The cost of a job includes the subject's server. Only subjects of one durability class are compared: D2 survives a
  * power failure, D1 a killed process. `--seconds N`: duration per subject and round (default 1), `--rounds N` (default 7), `--only D2`,
  * `--no-peers`. Takes about 90 s.
  */
@@ -17,7 +17,7 @@ import { fileURLToPath } from "node:url"
 import { parseArgs } from "node:util"
 import { startCore } from "./CoreSubject.ts"
 import { hasRedis, installPeers, PEERS, type Server, startRedis } from "./Peers.ts"
-import { compare, median } from "./Rounds.ts"
+import { compare } from "./Rounds.ts"
 import type { Running } from "./SubjectProcess.ts"
 
 const { values } = parseArgs({
@@ -43,9 +43,8 @@ const measure = async (durability: "D2" | "D1", fsync: "always" | "everysec"): P
   const running: Array<Running> = []
   const servers: Array<Server> = []
   try {
-    const cpu = new Map<string, Array<number>>()
-    const subject = (name: string, file: string, args: ReadonlyArray<string>) =>
-      startCore({ lanes: LANES, seconds, cpu, running }, name, file, args)
+    const subject = (name: string, file: string, args: ReadonlyArray<string>, pids: ReadonlyArray<number> = []) =>
+      startCore({ lanes: LANES, seconds, running }, name, file, args, pids)
     const subjects = [
       await subject("Stint, SQLite", STINT, [durability]),
       await subject("Effect's PersistedQueue, SQLite", PERSISTED_QUEUE, [durability])
@@ -54,11 +53,9 @@ const measure = async (durability: "D2" | "D1", fsync: "always" | "everysec"): P
     if (redis) {
       const server = await startRedis(fsync)
       servers.push(server)
-      subjects.push(await subject(`BullMQ, Redis ${fsync}`, join(PEERS, "bullmq.mjs"), [String(server.port)]))
+      subjects.push(await subject(`BullMQ, Redis ${fsync}`, join(PEERS, "bullmq.mjs"), [String(server.port)], [server.pid]))
     }
     await compare(`Queue core, ${durability}, ${LANES} in flight`, "jobs/s", Number(values.rounds), subjects)
-    const costs = [...cpu].map(([name, all]) => `${name} ${median(all).toFixed(0)} µs`)
-    process.stdout.write(`CPU time per job, without separate servers: ${costs.join("; ")}\n\n`)
   } finally {
     for (const one of running) await one.end()
     for (const one of servers) await one.end()

@@ -53,12 +53,10 @@ const print = (line: string) => void process.stdout.write(`${line}\n`)
 const measureCore = async (durability: "D2" | "D1"): Promise<void> => {
   const running: Array<Running> = []
   try {
-    const cpu = new Map<string, Array<number>>()
     const subject = (name: string, args: ReadonlyArray<string>) =>
-      startCore({ lanes: LANES, seconds: Number(values.seconds), cpu, running }, name, STINT, [durability, ...args])
+      startCore({ lanes: LANES, seconds: Number(values.seconds), running }, name, STINT, [durability, ...args])
     const subjects = [await subject("without the index", []), await subject("with the index", ["indexed"])]
     await compare(`Queue core, ${durability}, ${LANES} in flight`, "jobs/s", Number(values.rounds), subjects)
-    print(`CPU time per job: ${[...cpu].map(([name, all]) => `${name} ${median(all).toFixed(0)} µs`).join("; ")}\n`)
   } finally {
     for (const one of running) await one.end()
   }

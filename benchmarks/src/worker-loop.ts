@@ -10,7 +10,7 @@
  *
  * Both processes share the cores of one machine, like a worker and its platform on one machine. The first results of a process are not
  * counted, because they measure Node's compilation. `--rounds N` (default 7). `--base PATH` compares with the worker of another checkout of this
- * repository instead of the bare loop.
+ * repository instead of the bare loop. `--profile FOLDER` writes CPU profiles of the worker.
  */
 import { bundle } from "@stint/pool-process/HandlerBundle"
 import * as Effect from "effect/Effect"
@@ -20,12 +20,15 @@ import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
 import process from "node:process"
 import { parseArgs } from "node:util"
-import { compare } from "./Rounds.ts"
+import { startCost } from "./ProcessUsage.ts"
+import { compare, type Measurement } from "./Rounds.ts"
 import { listen, makeStub } from "./StubPlatform.ts"
 
 const WARM_UP = 4_000
 const COUNTED = 12_000
-const { values } = parseArgs({ options: { base: { type: "string" }, rounds: { type: "string", default: "7" } } })
+const { values } = parseArgs({
+  options: { base: { type: "string" }, profile: { type: "string" }, rounds: { type: "string", default: "7" } }
+})
 const ROUNDS = Number(values.rounds)
 
 const stub = makeStub({ input: { text: "x".repeat(200) } })
@@ -33,10 +36,11 @@ const platform = await listen(stub.serve)
 
 const folder = await mkdtemp(join(tmpdir(), "stint-benchmark-"))
 
-/** Runs a program against the stub until enough results have arrived. Returns results per second. */
-const throughput = (file: string, concurrency: number) => async (): Promise<number> => {
+/** Runs a program against the stub until enough results have arrived. Returns results per second, and what a job cost the program. */
+const throughput = (file: string, concurrency: number) => async (): Promise<Measurement> => {
   const base = `${platform.url}/v2/bench`
-  const child = spawn(process.execPath, [file], {
+  const profiled = values.profile === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${values.profile}`]
+  const child = spawn(process.execPath, [...profiled, file], {
     env: {
       PATH: process.env["PATH"],
       CONCURRENCY: String(concurrency),
@@ -52,17 +56,23 @@ const throughput = (file: string, concurrency: number) => async (): Promise<numb
   })
   const ended = new Promise<void>((gone) => child.once("exit", () => gone()))
   try {
-    return await new Promise<number>((done, failed) => {
+    return await new Promise<Measurement>((done, failed) => {
       let started = 0
+      let costOf: ReturnType<typeof startCost>
       child.once("exit", (code) => failed(new Error(`${file} exited with code ${code}`)))
       stub.restart((results) => {
-        if (results === WARM_UP) started = performance.now()
-        else if (results === WARM_UP + COUNTED) done(COUNTED / ((performance.now() - started) / 1000))
+        if (results === WARM_UP) {
+          costOf = startCost([child.pid ?? 0])
+          started = performance.now()
+        } else if (results === WARM_UP + COUNTED) {
+          done({ figure: COUNTED / ((performance.now() - started) / 1000), cost: costOf(COUNTED) })
+        }
       })
     })
   } finally {
     stub.restart(() => {})
-    child.kill("SIGKILL")
+    // A process writes its profile at an orderly end.
+    child.kill(values.profile === undefined ? "SIGKILL" : "SIGTERM")
     await ended
   }
 }
