@@ -77,7 +77,7 @@ const startWorkers = async (): Promise<ChildProcess> => {
   await new Promise<void>((ready, failed) => {
     child.once("exit", (code) => failed(new Error(`the workers exited with code ${code}`)))
     child.once("message", () => ready())
-    child.send({ environments, workersEach: WORKERS_EACH, whole: true })
+    child.send({ environments, workersEach: WORKERS_EACH, heartbeats: "aligned" })
   })
   return child
 }

@@ -4,12 +4,12 @@
  *
  * ```
  *   platform (SQLite, D2)   <--- 1,000 x job-take, a long poll      a separate process with plain sockets
- *     CPU time and memory,  <--- 1,000 x job-stop, a long poll      job-stop and ping only in the second part, which has every call of an
+ *     CPU time and memory,  <--- 1,000 x job-stop, a long poll      job-stop and ping only in the last two parts, which have every call of an
  *     from /proc            <--- 1,000 x ping, once per interval    idle worker
  * ```
  *
- * The goal applies to the first part; the second part shows what workers with today's SDKs add. `--minutes N` per part (default 1: about four minutes
- * in all; 10 for the full figure). Linux only: it reads /proc.
+ * Stint's workers send their heartbeats when the clock is a multiple of 250 ms. The last part shows workers that do not, like RunPod's SDK. `--minutes N`
+ * per part (default 1: about five minutes in all; 10 for the full figure). Linux only: it reads /proc.
  */
 import { type ChildProcess, fork } from "node:child_process"
 import { mkdtemp, writeFile } from "node:fs/promises"
@@ -56,7 +56,7 @@ const environmentOf = async (endpoint: string): Promise<unknown> => {
   return await response.json()
 }
 
-const startWorkers = async (mode: "takes" | "whole"): Promise<ChildProcess> => {
+const startWorkers = async (heartbeats: "none" | "aligned" | "spread"): Promise<ChildProcess> => {
   const environments = await Promise.all(names.map(environmentOf))
   const child = fork(fileURLToPath(import.meta.resolve("./idle-workers.ts")), [], {
     stdio: ["ignore", "inherit", "inherit", "ipc"]
@@ -64,7 +64,7 @@ const startWorkers = async (mode: "takes" | "whole"): Promise<ChildProcess> => {
   await new Promise<void>((ready, failed) => {
     child.once("exit", (code) => failed(new Error(`the workers exited with code ${code}`)))
     child.once("message", () => ready())
-    child.send({ environments, workersEach: WORKERS_EACH, whole: mode === "whole" })
+    child.send({ environments, workersEach: WORKERS_EACH, heartbeats })
   })
   return child
 }
@@ -91,10 +91,15 @@ const measure = async (): Promise<ReadonlyArray<string>> => {
 const rows = [["", "of a core", "memory at start", "at end", "slope"]]
 try {
   rows.push(["no workers", ...await measure()])
-  for (const mode of ["takes", "whole"] as const) {
-    const workers = await startWorkers(mode)
-    const all = ENDPOINTS * WORKERS_EACH
-    rows.push([mode === "takes" ? `${all} job-take polls` : `${all} job-take and job-stop polls, and pings`, ...await measure()])
+  const all = ENDPOINTS * WORKERS_EACH
+  const parts = [
+    ["none", `${all} job-take polls`],
+    ["aligned", `${all} job-take and job-stop polls, and pings`],
+    ["spread", "the same, pings at any time"]
+  ] as const
+  for (const [heartbeats, title] of parts) {
+    const workers = await startWorkers(heartbeats)
+    rows.push([title, ...await measure()])
     const ended = new Promise((gone) => workers.once("exit", gone))
     workers.disconnect()
     await ended

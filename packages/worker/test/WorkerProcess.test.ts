@@ -64,6 +64,18 @@ describe("the heartbeat", () => {
     expect(stub.of("ping").at(-1)?.query["lease_token"]).toBeUndefined()
   })
 
+  it("is sent by all workers when the clock is a multiple of 250 ms", async () => {
+    const stub = await startStub()
+    const workers = ["one", "two", "three", "four"]
+    for (const worker of workers) startWorker("worker", { env: stub.environment({ worker, pingIntervalMs: 1_000 }) })
+    const isAligned = (worker: string) => {
+      const own = stub.of("ping").filter((ping) => ping.worker === worker).slice(-2)
+      // The first is sent with the first take. A busy machine may delay the others.
+      return own.length === 2 && own.every(({ at }) => at % 250 < 50)
+    }
+    await stub.until(() => workers.every(isAligned), 25_000)
+  }, 30_000)
+
   it("continues after errors and cut connections, and logs once that it fails", async () => {
     const stub = await startStub()
     stub.failNext("ping", 2, 500)

@@ -23,6 +23,7 @@ import { makeProgressSender } from "../transport/ProgressSender.ts"
 import type { ProgressThread } from "../transport/ProgressThread.ts"
 import { heartbeatThread } from "./heartbeatThread.ts"
 import type { ThreadData, ThreadReport } from "./heartbeatThread.ts"
+import { untilNextHeartbeat } from "./HeartbeatTimes.ts"
 import { HEADER, SLOT } from "./InFlightJobs.ts"
 import { JobRunner } from "./JobRunner.ts"
 import { Ready } from "./Ready.ts"
@@ -42,7 +43,7 @@ const runThread = (data: ThreadData, progress: ProgressThread | undefined): Effe
         // Loaded here and not imported, because nothing before the first take needs it.
         const { Worker } = process.getBuiltinModule("node:worker_threads")
         const port = progress?.connect()
-        return new Worker(`(${String(heartbeatThread)})(${String(makeProgressSender)})`, {
+        return new Worker(`(${String(heartbeatThread)})(${String(makeProgressSender)}, ${String(untilNextHeartbeat)})`, {
           eval: true,
           execArgv: [],
           name: "heartbeat",

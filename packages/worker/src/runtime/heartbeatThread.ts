@@ -37,10 +37,13 @@ export interface ThreadReport {
 }
 
 /**
- * Sends a heartbeat at once, then once per interval. Retries a failed heartbeat after a quarter of the interval. A heartbeat that has no
+ * Sends a heartbeat at once, then once per interval, at the times of {@link file://./HeartbeatTimes.ts}. Retries a failed heartbeat after a quarter of the interval. A heartbeat that has no
  * response by the next interval may use that interval too, and is then aborted (docs/spec/worker-protocol.md#heartbeat).
  */
-export const heartbeatThread = (makeProgressSender: MakeProgressSender): void => {
+export const heartbeatThread = (
+  makeProgressSender: MakeProgressSender,
+  untilNextHeartbeat: (now: number, interval: number) => number
+): void => {
   const { parentPort, workerData } = process.getBuiltinModule("node:worker_threads")
   const data: ThreadData = workerData
   const http = process.getBuiltinModule(data.url.startsWith("https:") ? "node:https" : "node:http")
@@ -83,6 +86,12 @@ export const heartbeatThread = (makeProgressSender: MakeProgressSender): void =>
         parentPort?.postMessage(report)
       }
       if (!succeeded) setTimeout(() => this.sendHeartbeat(), data.interval / 4)
+    },
+
+    sendHeartbeats(): void {
+      // Scheduled before it sends, so that the time that sending takes does not shift the next heartbeat.
+      setTimeout(() => this.sendHeartbeats(), untilNextHeartbeat(Date.now(), data.interval))
+      this.sendHeartbeat()
     },
 
     sendHeartbeat(): void {
@@ -241,6 +250,5 @@ export const heartbeatThread = (makeProgressSender: MakeProgressSender): void =>
   }
 
   data.progress?.on("message", (command: ProgressCommand) => progress.receive(command))
-  setInterval(() => thread.sendHeartbeat(), data.interval)
-  thread.sendHeartbeat()
+  thread.sendHeartbeats()
 }
