@@ -3,12 +3,12 @@
  *
  * - `bare`: `node -e 0`, until it exits.
  * - `published`: a handler that imports the published build of the SDK (from `pnpm build`), until its first take from a stub platform.
- * - `bundle`: the same handler as the pool's bundle.
+ * - `bundle`: the same handler as the pool's bundle, with the pool's options for Node.
  *
  * All use V8's compile cache, like the pool's workers. The first round fills the cache and is not counted. `--rounds N`
  * (default 25).
  */
-import { bundle } from "@stint/pool-process/HandlerBundle"
+import { bundle, BUNDLE_NODE_OPTIONS } from "@stint/pool-process/HandlerBundle"
 import * as Effect from "effect/Effect"
 import { spawn } from "node:child_process"
 import { existsSync } from "node:fs"
@@ -40,6 +40,8 @@ const environment = {
   PLATFORM_WEBHOOK_GET_JOB: `${base}/job-take/$ID?gpu=none`,
   PLATFORM_WEBHOOK_POST_OUTPUT: `${base}/job-done/$PLATFORM_POD_ID/$ID?gpu=none`,
   PLATFORM_WEBHOOK_PING: `${base}/ping/$PLATFORM_POD_ID?gpu=none`,
+  // Every platform sets the worker's id.
+  PLATFORM_POD_ID: "bench",
   PLATFORM_MIN_MEMORY_GB: "0.1",
   PLATFORM_MIN_DISK_PERCENT: "0.1",
   PLATFORM_LOG_LEVEL: "WARN"
@@ -53,12 +55,12 @@ const toEnd = (args: ReadonlyArray<string>) => (): Promise<number> =>
   })
 
 /** Milliseconds until a worker's first take. */
-const toTake = (file: string) => async (): Promise<number> => {
+const toTake = (file: string, nodeOptions: ReadonlyArray<string> = []) => async (): Promise<number> => {
   const started = performance.now()
   const taken = new Promise<number>((done) => {
     onTake = () => done(performance.now() - started)
   })
-  const child = spawn(process.execPath, [file], { env: environment, stdio: ["ignore", "inherit", "inherit"] })
+  const child = spawn(process.execPath, [...nodeOptions, file], { env: environment, stdio: ["ignore", "inherit", "inherit"] })
   const ended = new Promise<void>((gone) => child.once("exit", () => gone()))
   try {
     return await Promise.race([taken, ended.then(() => Promise.reject(new Error(`${file} ended before its first take`)))])
@@ -81,7 +83,7 @@ try {
   await compare("From the start of a process to its first take", "ms", Number(values.rounds), [
     { name: "bare: `node -e 0`", run: toEnd(["-e", "0"]) },
     { name: "published", run: toTake(published) },
-    { name: "bundle", run: toTake(bundled) }
+    { name: "bundle", run: toTake(bundled, BUNDLE_NODE_OPTIONS) }
   ])
 } finally {
   stub.close()

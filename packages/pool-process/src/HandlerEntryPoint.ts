@@ -26,9 +26,6 @@ export interface HandlerEntryPoint {
   readonly prepare: (file: string) => Effect.Effect<void>
 }
 
-/** The Node options for a bundle. Required for source names in stack traces; adds about 20 ms to a start. */
-export const BUNDLE_NODE_OPTIONS: ReadonlyArray<string> = ["--enable-source-maps"]
-
 /** Without bundles: handlers run from their sources. `importers`: see `StintPackages`. */
 export const withoutBundles = (importers: ReadonlyArray<string>): HandlerEntryPoint => ({
   of: (path) => Effect.sync(() => ({ path, nodeOptions: nodeOptionsFor(path, importers), isBundle: false })),
@@ -65,7 +62,7 @@ export const make = Effect.fnUntraced(function*(
     prepare,
     of: Effect.fnUntraced(function*(file: string) {
       const bundle = yield* HandlerBundle.find(file, directory)
-      if (bundle !== undefined) return { path: bundle, nodeOptions: BUNDLE_NODE_OPTIONS, isBundle: true }
+      if (bundle !== undefined) return { path: bundle, nodeOptions: HandlerBundle.BUNDLE_NODE_OPTIONS, isBundle: true }
       yield* FiberMap.run(builds, file, prepare(file), { onlyIfMissing: true })
       return { path: file, nodeOptions: nodeOptionsFor(file, options.importers ?? []), isBundle: false }
     })

@@ -35,6 +35,7 @@ import { existsSync } from "node:fs"
 import { join, resolve } from "node:path"
 import * as DetachedChildren from "./DetachedChildren.ts"
 import * as FrozenCode from "./FrozenCode.ts"
+import { BUNDLE_NODE_OPTIONS } from "./HandlerBundle.ts"
 import * as HandlerEntryPoint from "./HandlerEntryPoint.ts"
 import type { VariablePatterns } from "./InheritedEnvironment.ts"
 import * as Orphans from "./Orphans.ts"
@@ -200,7 +201,7 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
     count: users.isPerEndpoint ? 0 : options.spare ?? 0,
     folder: bundles,
     permissions,
-    nodeOptions: [...programOptions.nodeOptions, ...HandlerEntryPoint.BUNDLE_NODE_OPTIONS],
+    nodeOptions: [...programOptions.nodeOptions, ...BUNDLE_NODE_OPTIONS],
     environment: { ...compileCacheVariable(programOptions), ...inheritedBy(programOptions) },
     user: sharedUser,
     pipes

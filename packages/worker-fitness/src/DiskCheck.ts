@@ -11,7 +11,6 @@ import * as FitnessChecks from "@stint/worker/FitnessChecks"
 import { messageOf } from "@stint/worker/ThrownValue"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
-import { statfsSync } from "node:fs"
 import { FitnessCheckFailed, settingSuffix } from "./FitnessCheckFailed.ts"
 
 /** Options for the check. */
@@ -35,7 +34,8 @@ export const check = Effect.fnUntraced(function*({ minimumPercent, path, setting
     catch: (error) => unfit(`the working directory no longer exists: ${messageOf(error)}`)
   }))
   const { bavail, blocks, bsize } = yield* Effect.try({
-    try: () => statfsSync(where),
+    // `import "node:fs"` reads all its exports, which loads Node's streams and adds 3 ms to a cold start.
+    try: () => process.getBuiltinModule("node:fs").statfsSync(where),
     catch: (error) => unfit(`the file system of ${where} does not respond: ${messageOf(error)}`)
   })
   if (blocks === 0) return yield* Effect.logDebug(`The file system of ${where} has no size, so its free space is not checked.`)
