@@ -29,7 +29,7 @@ export const SIZES: ReadonlyArray<Size> = [
   { name: "1,000 ready", ready: 1_000, delayed: 0, ended: 0 },
   { name: "100,000 ready", ready: 100_000, delayed: 0, ended: 0 },
   { name: "1,000,000 ready", ready: 1_000_000, delayed: 0, ended: 0 },
-  { name: "and 100,000 delayed, 1,000,000 ended", ready: 1_000_000, delayed: 100_000, ended: 1_000_000 }
+  { name: "and 100,000 delayed, 2,000,000 ended", ready: 1_000_000, delayed: 100_000, ended: 2_000_000 }
 ]
 
 const endpoint = Schema.decodeUnknownSync(Endpoint)({

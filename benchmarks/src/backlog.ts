@@ -1,7 +1,7 @@
 /**
  * P5 (docs/spec/figures.md#performance):
  * the cost of a large backlog. Measures a single claim, and draining with 32 jobs in flight, with 1,000, 100,000 and a million ready jobs,
- * and with a million ready jobs together with 100,000 jobs in a backoff and a million ended jobs.
+ * and with a million ready jobs together with 100,000 jobs in a backoff and two million ended jobs.
  *
  * ```
  *   a submitted job --copied in SQL--> one file per size, built once, with the ids, inputs and times that a queue would write
@@ -9,7 +9,7 @@
  * ```
  *
  * Measures both durability classes: D2 is the platform's default, and on D1 no sync hides the cost of the claim itself. `--max N` (default
- * 1000000) skips files with more ready jobs, `--rounds N` (default 5). Takes about 3 minutes, mostly to build the files, and 3 GB of disk space.
+ * 1000000) skips files with more ready jobs, `--rounds N` (default 5). Takes about 4 minutes, mostly to build the files, and 4 GB of disk space.
  */
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
