@@ -12,6 +12,7 @@
  *   SHA256SUMS           the digest of each file before it, for `sha256sum -c`; an archive without it is not complete
  * ```
  */
+import { PayloadKey } from "@stint/payloads/PayloadStore"
 import * as Schema from "effect/Schema"
 import { SECRET_SETTING_NAMES } from "../config/SettingNames.ts"
 
@@ -32,8 +33,8 @@ export const SUMS = "SHA256SUMS"
 /** The small files in the data folder that belong to a backup. */
 export const KEY_FILES = ["admin-key.json", "worker-secret", "payloads.json"] as const
 
-/** The content of `payloads.json`, which PayloadStores.ts writes. */
-export const PayloadsFile = Schema.Struct({ owner: Schema.NonEmptyString, location: Schema.NonEmptyString })
+/** The content of `payloads.json`, which PayloadStores.ts writes. The owner becomes the name of a folder, so it must not lead out of the payload folder. */
+export const PayloadsFile = Schema.Struct({ owner: PayloadKey, location: Schema.NonEmptyString })
 
 /** What the backup contains, and the settings of its platform. */
 export const Manifest = Schema.Struct({
@@ -42,7 +43,7 @@ export const Manifest = Schema.Struct({
   /** The version of Stint that wrote the backup. */
   stint: Schema.String,
   /** The version of the tables in the database. */
-  tables: Schema.Int,
+  tables: Schema.Int.check(Schema.isGreaterThan(0)),
   /** The backup contains everything that was confirmed before this time. */
   moment: Schema.String,
   /** Where the platform's large payloads are; null when they are in the database. `included`: the archive contains them. */
