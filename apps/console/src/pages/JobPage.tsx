@@ -9,6 +9,7 @@ import { useCallback, useState } from "react"
 import * as Api from "../api/Api.ts"
 import { jobsClient } from "../api/JobsClient.ts"
 import { permits } from "../api/Permissions.ts"
+import { refetchNow } from "../api/Refetch.ts"
 import { definitions } from "../api/Runs.ts"
 import { useSession } from "../api/useSession.ts"
 import { statusSnippet } from "../endpoints/Snippets.ts"
@@ -298,7 +299,7 @@ const JobView = ({ endpoint, id }: { readonly endpoint: string; readonly id: str
       return poll === false || (status !== undefined && hasEnded(status)) ? false : poll
     }
   })
-  const refresh = useCallback(() => void client.invalidateQueries({ queryKey: ["job", endpoint, id] }), [client, endpoint, id])
+  const refresh = useCallback(() => void refetchNow(client, ["job", endpoint, id]), [client, endpoint, id])
   const { error: feedError, feed } = useJobFeed(endpoint, id, again, refresh)
   return (
     <Loaded query={query} rows={8}>

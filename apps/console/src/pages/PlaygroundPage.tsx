@@ -2,12 +2,13 @@
  * Playground: runs a job with an input, and shows its output as it arrives.
  */
 import type { Json } from "@stint/client"
-import { useMutation, useQuery } from "@tanstack/react-query"
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query"
 import { Link, useNavigate, useSearch } from "@tanstack/react-router"
 import { type KeyboardEvent, useCallback, useEffect, useId, useMemo, useState } from "react"
 import * as Api from "../api/Api.ts"
 import { jobsClient } from "../api/JobsClient.ts"
 import { permits } from "../api/Permissions.ts"
+import { refetchNow } from "../api/Refetch.ts"
 import { useSession } from "../api/useSession.ts"
 import { inputFields } from "../endpoints/InputSchema.ts"
 import { checkJson, parseJson } from "../endpoints/JsonCheck.ts"
@@ -37,9 +38,10 @@ interface Run {
 }
 
 const Result = ({ run: { at, endpoint, id } }: { readonly run: Run }) => {
+  const client = useQueryClient()
   const query = useQuery({ queryKey: ["job", endpoint, id], queryFn: ({ signal }) => Api.explained(endpoint, id, signal) })
-  const { refetch } = query
-  const refresh = useCallback(() => void refetch(), [refetch])
+  // A short job may end before its first response has arrived.
+  const refresh = useCallback(() => void refetchNow(client, ["job", endpoint, id]), [client, endpoint, id])
   const { error, feed } = useJobFeed(endpoint, id, 0, refresh)
   return (
     <section className="result" aria-labelledby="result">
