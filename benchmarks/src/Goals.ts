@@ -17,6 +17,8 @@ export interface Goal {
   readonly met: boolean
   /** The date of the measurement, if its source has one. */
   readonly date?: string
+  /** The commit that was measured, if it was recorded. */
+  readonly commit?: string
   /** The page, relative to the root of the repository. */
   readonly source: string
   /** For a goal that is not met: where the time goes, or what is known. */

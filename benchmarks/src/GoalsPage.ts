@@ -1,8 +1,9 @@
 /**
  * docs/benchmarks/README.md: every goal with its published figure (Goals.ts), and charts of the tables in benchmarks/README.md. `pnpm bench goals` writes
- * the folder without measuring anything.
+ * the folder without measuring anything. `pnpm bench P1 --report docs/benchmarks/reports` adds the report of a row.
  */
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs"
+import * as Schema from "effect/Schema"
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join, resolve } from "node:path"
 import { type Goal, goals } from "./Goals.ts"
 import { tablesOf } from "./PrintedTables.ts"
@@ -13,6 +14,19 @@ const root = resolve(import.meta.dirname, "../..")
 
 /** The folder of the page. */
 export const GOALS_FOLDER: string = join(root, "docs/benchmarks")
+
+/** Where the published reports are, in that folder. */
+export const REPORTS = "reports"
+
+const decodeReport = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Struct({ date: Schema.String, commit: Schema.String })))
+
+/** A line about the published report of a row, if there is one. */
+const reportOf = (row: string): ReadonlyArray<string> => {
+  const file = join(GOALS_FOLDER, REPORTS, `${row}.json`)
+  if (!existsSync(file)) return []
+  const { commit, date } = decodeReport(readFileSync(file, "utf8"))
+  return [`[The report of ${date}](${REPORTS}/${row}.md), commit ${commit}, has all figures as they were printed.`]
+}
 
 /** A table of benchmarks/README.md that is drawn as a chart. */
 interface Drawn {
@@ -68,14 +82,15 @@ export const goalsPage = (): string => {
       goal.measured ?? "",
       goal.against ?? "",
       goal.ratio ?? "",
-      goal.date ?? "not recorded",
+      [goal.date ?? "not recorded", ...(goal.commit === undefined ? [] : [goal.commit])].join(", "),
       `[source](../../${goal.source})`,
       goal.reason ?? ""
     ])
     const pictures = DRAWN.filter(({ file }) => file.startsWith(`${id}.`) || file.startsWith(`${id}-`))
     return [
       `## ${id}: ${title}`,
-      tableOf(["goal", "result", "measured", "compared with", "ratio", "date", "where", "why it is missed"], lines),
+      ...reportOf(id),
+      tableOf(["goal", "result", "measured", "compared with", "ratio", "date, commit", "where", "why it is missed"], lines),
       ...pictures.map(({ file, title: shown }) => `![${shown}](${file})`)
     ].join("\n\n")
   })
@@ -85,8 +100,7 @@ Every goal of [the figures](../spec/figures.md#performance), with the latest pub
     count("**missed**")
   } missed, ${count("**not measured**")} not measured. The goals that are missed
 stay in the tables. \`npx -y pnpm@12 bench goals\` writes this page from [Goals.ts](../../benchmarks/src/Goals.ts) and
-[benchmarks/README.md](../../benchmarks/README.md), which says for each figure how it was measured, on which machine and with which versions. Commits were not recorded for
-these measurements.
+[benchmarks/README.md](../../benchmarks/README.md), which says for each figure how it was measured, on which machine and with which versions. Figures without a commit are from before commits were recorded.
 
 To measure a row again, run \`npx -y pnpm@12 bench P4 --report reports\`: it installs the peers, runs all subjects in turns, and writes the figures with date, machine, commit
 and versions as Markdown, JSON and charts. [Two commands](../../benchmarks/README.md#comparing-two-checkouts) compare two commits on the same machine, in turns.

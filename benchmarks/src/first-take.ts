@@ -2,7 +2,7 @@
  * P8 (docs/spec/figures.md#performance): the time from a process's start to its first take, compared with `node` on an empty program.
  *
  * - `bare`: `node -e 0`, until it exits.
- * - `published`: a handler that imports the published build of the SDK (from `pnpm build`), until its first take from a stub platform.
+ * - `published`: a handler that imports the published build of the SDK, which is built first, until its first take from a stub platform.
  * - `bundle`: the same handler as the pool's bundle, with the pool's options for Node.
  *
  * All use V8's compile cache, like the pool's workers. The first round fills the cache and is not counted. `--rounds N`
@@ -10,8 +10,7 @@
  */
 import { bundle, BUNDLE_NODE_OPTIONS } from "@stint/pool-process/HandlerBundle"
 import * as Effect from "effect/Effect"
-import { spawn } from "node:child_process"
-import { existsSync } from "node:fs"
+import { execFileSync, spawn } from "node:child_process"
 import { mkdtemp, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
@@ -23,7 +22,8 @@ const { values } = parseArgs({ options: { rounds: { type: "string", default: "25
 
 const packages = resolve(import.meta.dirname, "../../packages")
 const built = join(packages, "sdk/dist/index.js")
-if (!existsSync(built)) throw new Error(`${built} does not exist. Run \`npx -y pnpm@12 build\` first.`)
+// An earlier build may be older than the sources.
+execFileSync("npx", ["-y", "pnpm@12", "--filter", "@stint/sdk", "build"], { cwd: packages, stdio: ["ignore", "ignore", "inherit"] })
 
 let onTake = () => {}
 const stub = await listen((request, response) => {
