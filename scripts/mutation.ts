@@ -38,7 +38,7 @@ const TARGETS: Readonly<Record<string, Target>> = {
   runs: {
     title: "the rules of a pipeline run's journal",
     files: ["packages/store/src/runs/RunMachine.ts"],
-    tests: ["packages/store-testing/test/MemoryJobStore.test.ts"]
+    tests: ["packages/store/test/RunMachine.test.ts", "packages/store-testing/test/MemoryJobStore.test.ts"]
   },
   addresses: {
     title: "the rules of the address guard",

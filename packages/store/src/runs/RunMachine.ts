@@ -21,7 +21,7 @@ import type { EndpointId, JobId } from "@stint/contract/Ids"
 import type { JobStatus } from "@stint/contract/Job"
 import { type JsonText, toJsonText } from "@stint/contract/Json"
 import { nodeOf } from "@stint/contract/NodeAddress"
-import type { EntryKind, PipelineGraph, RunPhase } from "@stint/contract/RunJournal"
+import type { EntryKind, RunPhase } from "@stint/contract/RunJournal"
 
 /** How urgently an entry wakes its run. 0: written by the worker itself, 1: counts towards `wakeAfter`, 2: wakes at once. */
 export type News = 0 | 1 | 2
@@ -199,7 +199,7 @@ const isFrom = (places: ReadonlyMap<string, number>, from: string): (path: strin
  */
 export const forgotten = (
   entries: ReadonlyArray<RunEntry>,
-  graph: Pick<PipelineGraph, "nodes"> | undefined,
+  graph: { readonly nodes: ReadonlyArray<{ readonly address: string }> } | undefined,
   from: string | undefined,
   onlyFrom = false
 ): ReadonlyArray<RunEntry> | undefined => {
