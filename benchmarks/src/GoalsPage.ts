@@ -18,7 +18,9 @@ export const GOALS_FOLDER: string = join(root, "docs/benchmarks")
 /** Where the published reports are, in that folder. */
 export const REPORTS = "reports"
 
-const decodeReport = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Struct({ date: Schema.String, commit: Schema.String })))
+const decodeReport = Schema.decodeUnknownSync(
+  Schema.fromJsonString(Schema.Struct({ date: Schema.String, commit: Schema.String }))
+)
 
 /** A line about the published report of a row, if there is one. */
 const reportOf = (row: string): ReadonlyArray<string> => {

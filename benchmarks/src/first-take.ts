@@ -23,7 +23,10 @@ const { values } = parseArgs({ options: { rounds: { type: "string", default: "25
 const packages = resolve(import.meta.dirname, "../../packages")
 const built = join(packages, "sdk/dist/index.js")
 // An earlier build may be older than the sources.
-execFileSync("npx", ["-y", "pnpm@12", "--filter", "@stint/sdk", "build"], { cwd: packages, stdio: ["ignore", "ignore", "inherit"] })
+execFileSync("npx", ["-y", "pnpm@12", "--filter", "@stint/sdk", "build"], {
+  cwd: packages,
+  stdio: ["ignore", "ignore", "inherit"]
+})
 
 let onTake = () => {}
 const stub = await listen((request, response) => {
