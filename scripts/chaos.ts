@@ -48,6 +48,7 @@ const vitest = await startVitest(
     "packages/store-sqlite/test/SqliteConformance",
     "packages/webhooks-testing/test/PlantedBugs",
     "apps/cli/test/Faults.long",
+    "apps/cli/test/ManyKills.long",
     "apps/cli/test/Pipelines.long",
     "apps/cli/test/Outages.long",
     "apps/cli/test/Upgrade.long",

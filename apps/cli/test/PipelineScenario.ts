@@ -5,7 +5,7 @@
 import * as ProcessTable from "@stint/pool-process/ProcessTable"
 import { execute } from "@stint/store-postgres/testing"
 import { History, SeededRandom } from "@stint/store-testing"
-import { readdir, readFile, stat } from "node:fs/promises"
+import { stat } from "node:fs/promises"
 import { join } from "node:path"
 import process from "node:process"
 import { DatabaseSync } from "node:sqlite"
@@ -14,6 +14,7 @@ import { pause } from "./FaultWorld.ts"
 import { linesOf } from "./JournalKills.ts"
 import { FIXTURES, type JobObject, PlatformProcess, until } from "./PlatformProcess.ts"
 import { startDatabase } from "./SharedDatabase.ts"
+import { workersOf } from "./WorkerRecords.ts"
 
 const CONFIG = ["serve", "--config", join(FIXTURES, "pipelines.config.ts")]
 
@@ -53,17 +54,6 @@ const settledOf = (dataDir: string): ReadonlyMap<string, number> => {
 /** The same in PostgreSQL. */
 const settledInDatabase = async (url: string): Promise<ReadonlyMap<string, number>> =>
   settledIn(await execute(url, "SELECT run, path, at FROM stint.run_entries WHERE kind IN ('step', 'end')"))
-
-/** The processes of the workers that the platform has started. */
-const workersOf = async (dataDir: string): Promise<ReadonlyArray<ProcessTable.ProcessIdentity>> => {
-  const folder = join(dataDir, "workers")
-  const files = (await readdir(folder)).filter((name) => name.endsWith(".json"))
-  const records = await Promise.all(files.map((name) => readFile(join(folder, name), "utf8").catch(() => "null")))
-  return records.flatMap((text) => {
-    const record = JSON.parse(text) as { readonly identity: ProcessTable.ProcessIdentity | null } | null
-    return record?.identity !== null && record !== null && ProcessTable.isRunning(record.identity) ? [record.identity] : []
-  })
-}
 
 /** How many lines of each platform's output an error shows. */
 const SHOWN_LINES = 60
