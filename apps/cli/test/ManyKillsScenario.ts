@@ -47,7 +47,7 @@ export const manyKills = async (
   const random = SeededRandom.seededRandom(seed)
   await using platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "quick.config.ts")], env)
   let restarting: Promise<void> = Promise.resolve()
-  let isOver = false
+  const over = new AbortController()
   let open = 0
   let submitted = 0
   let repeated = 0
@@ -55,11 +55,19 @@ export const manyKills = async (
   const ids: Array<string> = []
 
   /** Sends a request, and repeats it until the platform responds with 200. */
-  const persistently = async (method: string, path: string, init: RequestInit = {}): Promise<unknown> => {
+  const persistently = async (path: string, submission?: { readonly body: string; readonly key: string }): Promise<unknown> => {
     while (true) {
       try {
-        const headers = { authorization: `Bearer ${platform.key}`, "content-type": "application/json", ...init.headers }
-        const response = await fetch(platform.url + path, { ...init, method, headers, signal: AbortSignal.timeout(GENEROUS) })
+        const headers = { authorization: `Bearer ${platform.key}` }
+        const signal = AbortSignal.timeout(GENEROUS)
+        const response = submission === undefined
+          ? await fetch(platform.url + path, { headers, signal })
+          : await fetch(platform.url + path, {
+            method: "POST",
+            body: submission.body,
+            headers: { ...headers, "content-type": "application/json", "idempotency-key": submission.key },
+            signal
+          })
         const text = await response.text()
         if (response.status === 200) return JSON.parse(text)
       } catch {
@@ -72,7 +80,7 @@ export const manyKills = async (
   }
 
   const health = async () => {
-    const { jobs: counts } = await persistently("GET", `/v2/${ENDPOINT}/health`) as {
+    const { jobs: counts } = await persistently(`/v2/${ENDPOINT}/health`) as {
       readonly jobs: {
         readonly inQueue: number
         readonly inProgress: number
@@ -85,14 +93,14 @@ export const manyKills = async (
   }
 
   const caller = async (): Promise<void> => {
-    while (!isOver) {
+    while (!over.signal.aborted) {
       if (open > MAX_OPEN) {
         await pause(50)
         continue
       }
       const n = submitted++
       const body = JSON.stringify({ input: { n } })
-      const { id } = await persistently("POST", `/v2/${ENDPOINT}/run`, { body, headers: { "idempotency-key": `job ${n}` } }) as {
+      const { id } = await persistently(`/v2/${ENDPOINT}/run`, { body, key: `job ${n}` }) as {
         readonly id: string
       }
       ids[n] = id
@@ -100,7 +108,7 @@ export const manyKills = async (
   }
 
   const watch = async (): Promise<void> => {
-    while (!isOver) {
+    while (!over.signal.aborted) {
       await health()
       await pause(250)
     }
@@ -137,7 +145,7 @@ export const manyKills = async (
   try {
     await kill()
   } finally {
-    isOver = true
+    over.abort()
     await Promise.all(callers)
   }
   await until("all jobs to end", async () => {
