@@ -121,7 +121,7 @@ if (report) {
     scenario: test.fullName.replace(/^chaos: /, ""),
     date,
     commit,
-    minutes,
+    minutes: Math.max(0.1, Math.round((test.diagnostic()?.duration ?? 0) / 6_000) / 10),
     cores: availableParallelism(),
     ...(seed === undefined ? {} : { seed }),
     passed: test.ok(),

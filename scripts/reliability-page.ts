@@ -18,7 +18,7 @@ export interface ScenarioRun {
   /** `2026-11-28`. */
   readonly date: string
   readonly commit: string
-  /** How long each scenario was asked to run. */
+  /** How long it ran. */
   readonly minutes: number
   readonly cores: number
   /** Its seed, if one was given with `--seed`. */
@@ -124,7 +124,8 @@ ${tableOf(["nr", "what holds", "faults", "goal", "an ordinary run", "planted bug
 
 ## Long runs
 
-\`pnpm chaos --minutes N --only "a part of its name" --report\` runs a scenario for N minutes and records the run here. \`--seed S\` repeats the calls and faults of a
+\`pnpm chaos --minutes N --only "a part of its name" --report\` runs a scenario for N minutes and records the run here. The variables
+\`STINT_CHAOS_KILLS\` and \`STINT_CHAOS_JOBS\` set the minimum number of kills and jobs of the scenarios with kills. \`--seed S\` repeats the calls and faults of a
 run. Each row is the latest recorded run of its scenario, on two cores of a machine with other load. A scenario without a row has no recorded run.
 
 ${tableOf(["scenario", "date", "commit", "duration", "result", "counts"], recorded)}

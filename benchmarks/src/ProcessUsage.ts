@@ -36,6 +36,15 @@ const writtenBy = (pid: number): number => {
   }
 }
 
+/** The memory of a process in MiB, in which memory that several processes share counts once. */
+const memoryOf = (pid: number, resident: number): number => {
+  try {
+    return Number(/^Pss: +(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, "utf8"))?.[1]) / 1024
+  } catch {
+    return resident
+  }
+}
+
 /** A process and all its descendants, without a wait. */
 const treeOf = (pid: number): ReadonlyArray<number> => {
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter((one) => one !== "").map(Number)
@@ -49,10 +58,10 @@ const treeOf = (pid: number): ReadonlyArray<number> => {
 export const startCost = (pids: ReadonlyArray<number>): (jobs: number) => Cost => {
   const read = () => {
     const all = pids.flatMap(treeOf)
-    const usages = all.map((pid) => parseUsage(readFileSync(`/proc/${pid}/stat`, "utf8")))
+    const usages = all.map((pid) => ({ pid, ...parseUsage(readFileSync(`/proc/${pid}/stat`, "utf8")) }))
     return {
       seconds: usages.reduce((sum, { seconds }) => sum + seconds, 0),
-      memory: usages.reduce((sum, { memory }) => sum + memory, 0),
+      memory: usages.reduce((sum, { memory, pid }) => sum + memoryOf(pid, memory), 0),
       written: all.reduce((sum, pid) => sum + writtenBy(pid), 0)
     }
   }

@@ -11,7 +11,7 @@ export interface Cost {
   readonly cpuMicros: number
   /** Bytes written to storage. */
   readonly written: number
-  /** The resident memory of all processes at the end of the round, in MiB. */
+  /** The memory of all processes at the end of the round, in MiB. Memory that several share counts once. */
   readonly memory: number
 }
 

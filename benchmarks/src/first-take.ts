@@ -23,8 +23,8 @@ const { values } = parseArgs({ options: { rounds: { type: "string", default: "25
 const packages = resolve(import.meta.dirname, "../../packages")
 const built = join(packages, "sdk/dist/index.js")
 // An earlier build may be older than the sources.
-execFileSync("npx", ["-y", "pnpm@12", "--filter", "@stint/sdk", "build"], {
-  cwd: packages,
+execFileSync("npx", ["-y", "pnpm@12", "exec", "turbo", "run", "build", "--filter=@stint/sdk", "--output-logs=errors-only"], {
+  cwd: join(packages, ".."),
   stdio: ["ignore", "ignore", "inherit"]
 })
 

@@ -9,7 +9,8 @@
  * ```
  *
  * Stint's workers send their heartbeats when the clock is a multiple of 250 ms. The last part shows workers that do not, like RunPod's SDK. `--minutes N`
- * per part (default 1: about five minutes in all; 10 for the full figure). Linux only: it reads /proc.
+ * per part (default 1: about five minutes in all; 10 for the full figure). `--only none,takes,aligned,spread`: some of the parts. Linux only: it reads
+ * /proc.
  */
 import { type ChildProcess, fork } from "node:child_process"
 import { mkdtemp, writeFile } from "node:fs/promises"
@@ -23,7 +24,10 @@ import { KEY, startPlatform } from "./BenchmarkPlatform.ts"
 import { usageOf } from "./ProcessUsage.ts"
 import { formatFigure, tableOf } from "./Rounds.ts"
 
-const { values } = parseArgs({ options: { minutes: { type: "string", default: "1" } } })
+const { values } = parseArgs({
+  options: { minutes: { type: "string", default: "1" }, only: { type: "string", default: "none,takes,aligned,spread" } }
+})
+const wanted = new Set(values.only.split(","))
 const MINUTES = Number(values.minutes)
 const ENDPOINTS = 100
 const WORKERS_EACH = 10
@@ -90,14 +94,15 @@ const measure = async (): Promise<ReadonlyArray<string>> => {
 
 const rows = [["", "of a core", "memory at start", "at end", "slope"]]
 try {
-  rows.push(["no workers", ...await measure()])
+  if (wanted.has("none")) rows.push(["no workers", ...await measure()])
   const all = ENDPOINTS * WORKERS_EACH
   const parts = [
-    ["none", `${all} job-take polls`],
-    ["aligned", `${all} job-take and job-stop polls, and pings`],
-    ["spread", "the same, pings at any time"]
+    ["takes", "none", `${all} job-take polls`],
+    ["aligned", "aligned", `${all} job-take and job-stop polls, and pings`],
+    ["spread", "spread", "the same, pings at any time"]
   ] as const
-  for (const [heartbeats, title] of parts) {
+  for (const [part, heartbeats, title] of parts) {
+    if (!wanted.has(part)) continue
     const workers = await startWorkers(heartbeats)
     rows.push([title, ...await measure()])
     const ended = new Promise((gone) => workers.once("exit", gone))
