@@ -52,7 +52,11 @@ const CHAPTERS: ReadonlyArray<{ readonly text: string; readonly sections: Readon
     text: "Reference",
     sections: [
       { text: "APIs, CLI, settings", pages: ["docs/reference/*.md"] },
-      { text: "Proof", pages: ["docs/reliability/*.md", "docs/benchmarks/*.md"], collapsed: true },
+      {
+        text: "Proof",
+        pages: ["docs/reliability/*.md", "docs/benchmarks/*.md", "docs/benchmarks/reports/*.md"],
+        collapsed: true
+      },
       { text: "Plugins of the worker", pages: ["docs/reference/plugins/*.md"], collapsed: true },
       { text: "Specification", pages: ["docs/spec/*.md"], collapsed: true },
       { text: "Packages", pages: ["packages/*/README.md"], collapsed: true }
