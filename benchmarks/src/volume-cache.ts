@@ -103,7 +103,7 @@ const measure = async (rounds: number, kind: string): Promise<void> => {
     const ours = async (operation: string, cwd: string) =>
       Number(await output(process.execPath, [import.meta.filename, "--operate", operation, mirror], cwd))
     const peers = [
-      { name: "tar | tar", run: peer((target) => `tar -C source -cf - data | tar -C ${target} -xf -`) },
+      { name: "tar to tar", run: peer((target) => `tar -C source -cf - data | tar -C ${target} -xf -`) },
       { name: "cp -a", run: peer((target) => `cp -a source/data ${target}/data`) }
     ]
     const subjects = [
