@@ -195,6 +195,8 @@ class Reader {
       this.progress = progress
       this.done = done
       this.events.push(...events)
+      // A reader that is done has received everything.
+      if (done) expect([model.status, logs.more, peeked.more]).toEqual(["COMPLETED", false, false])
       // The last event covers everything before it.
       if (events.length > 0) expect(events.at(-1)?.cursor).toEqual(cursor)
       if (events.length === 0 && !logs.more && !peeked.more) return
@@ -337,6 +339,19 @@ describe("the events of a job", () => {
     model.claim()
     model.finish()
     expect(received()).toEqual(["IN_PROGRESS", "End"])
+  })
+
+  it("of a job that ended before it started are only its end", () => {
+    const peeked: PeekResult = {
+      job: { ...job, status: "CANCELLED", attempt: 0, chunks: 0, startedAt: null, finishedAt: 5, progress: null },
+      chunks: [],
+      from: 1,
+      more: false
+    }
+    const { cursor, done, events } = diff(START_CURSOR, null, peeked)
+    expect(events.map(({ _tag }) => _tag)).toEqual(["End"])
+    expect(cursor).toMatchObject({ phase: "ended", endedAt: 5 })
+    expect(done).toBe(true)
   })
 
   it("wait for the rest of the lines before the next status, and for the rest of the chunks before the end", () => {
