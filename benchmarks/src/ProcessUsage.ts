@@ -27,28 +27,28 @@ const parseUsage = (text: string): ProcessUsage => {
 
 export const usageOf = async (pid: number): Promise<ProcessUsage> => parseUsage(await readFile(`/proc/${pid}/stat`, "utf8"))
 
-/** The bytes that a process has caused to be written to storage. 0 if the system does not say. */
-const writtenBy = (pid: number): number => {
+/** A file of a process in /proc; empty if the process has ended or the system does not have the file. */
+const textOf = (pid: number, file: string): string => {
   try {
-    return Number(/^write_bytes: (\d+)$/m.exec(readFileSync(`/proc/${pid}/io`, "utf8"))?.[1] ?? 0)
+    return readFileSync(`/proc/${pid}/${file}`, "utf8")
   } catch {
-    return 0
+    return ""
   }
 }
+
+/** The bytes that a process has caused to be written to storage. 0 if the system does not say. */
+const writtenBy = (pid: number): number => Number(/^write_bytes: (\d+)$/m.exec(textOf(pid, "io"))?.[1] ?? 0)
 
 /** The memory of a process in MiB, in which memory that several processes share counts once. */
 const memoryOf = (pid: number, resident: number): number => {
-  try {
-    return Number(/^Pss: +(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, "utf8"))?.[1]) / 1024
-  } catch {
-    return resident
-  }
+  const shared = /^Pss: +(\d+) kB$/m.exec(textOf(pid, "smaps_rollup"))?.[1]
+  return shared === undefined ? resident : Number(shared) / 1024
 }
 
-/** A process and all its descendants, without a wait. */
-const treeOf = (pid: number): ReadonlyArray<number> => {
-  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter((one) => one !== "").map(Number)
-  return [pid, ...children.flatMap(treeOf)]
+/** A process and all its descendants. */
+export const processTreeOf = (pid: number): ReadonlyArray<number> => {
+  const children = textOf(pid, `task/${pid}/children`).split(" ").filter((one) => one !== "").map(Number)
+  return [pid, ...children.flatMap(processTreeOf)]
 }
 
 /**
@@ -57,8 +57,12 @@ const treeOf = (pid: number): ReadonlyArray<number> => {
  */
 export const startCost = (pids: ReadonlyArray<number>): (jobs: number) => Cost => {
   const read = () => {
-    const all = pids.flatMap(treeOf)
-    const usages = all.map((pid) => ({ pid, ...parseUsage(readFileSync(`/proc/${pid}/stat`, "utf8")) }))
+    const all = pids.flatMap(processTreeOf)
+    // A process may end in between.
+    const usages = all.flatMap((pid) => {
+      const text = textOf(pid, "stat")
+      return text === "" ? [] : [{ pid, ...parseUsage(text) }]
+    })
     return {
       seconds: usages.reduce((sum, { seconds }) => sum + seconds, 0),
       memory: usages.reduce((sum, { memory, pid }) => sum + memoryOf(pid, memory), 0),
@@ -74,11 +78,4 @@ export const startCost = (pids: ReadonlyArray<number>): (jobs: number) => Cost =
       memory: after.memory
     }
   }
-}
-
-/** A process and all its descendants. */
-export const processTreeOf = async (pid: number): Promise<ReadonlyArray<number>> => {
-  const text = await readFile(`/proc/${pid}/task/${pid}/children`, "utf8").catch(() => "")
-  const children = text.split(" ").filter((one) => one !== "").map(Number)
-  return [pid, ...(await Promise.all(children.map(processTreeOf))).flat()]
 }

@@ -12,15 +12,8 @@ import { setTimeout as pause } from "node:timers/promises"
 import { fileURLToPath } from "node:url"
 import type { Operation, Stack } from "./HttpStacks.ts"
 import { type Load, Measurement } from "./PeerMessages.ts"
-import { processTreeOf, usageOf } from "./ProcessUsage.ts"
+import { startCost } from "./ProcessUsage.ts"
 import { formatFigure, median, ratioOf, tableOf } from "./Rounds.ts"
-
-/** CPU time of all processes of a stack, in seconds. */
-const secondsOf = async ({ pids }: Stack): Promise<number> => {
-  const trees = await Promise.all(pids.map(processTreeOf))
-  const all = await Promise.all(trees.flat().map(usageOf))
-  return all.reduce((sum, { seconds }) => sum + seconds, 0)
-}
 
 const settle = async (stack: Stack): Promise<void> => {
   const until = performance.now() + 60_000
@@ -55,18 +48,17 @@ const startLoad = () => {
     })
   return {
     measure: async (stack: Stack, operation: Operation, connections: number, millis: number): Promise<Figures> => {
-      const before = await secondsOf(stack)
+      const costOf = startCost(stack.pids)
       const started = performance.now()
       const measured = await run({ host: stack.host, path: stack.path(operation), connections, millis })
       await settle(stack)
       const seconds = (performance.now() - started) / 1000
-      const after = await secondsOf(stack)
       return {
         perSecond: measured.requests / measured.millis * 1000,
         donePerSecond: measured.requests / seconds,
         p50: measured.p50,
         p99: measured.p99,
-        micros: (after - before) * 1e6 / measured.requests
+        micros: costOf(measured.requests).cpuMicros
       }
     },
     end: () => {

@@ -100,7 +100,7 @@ const usage = async (): Promise<Usage> => {
   )
   return {
     statements: Number(calls),
-    database: await cpuOf(await processTreeOf(postmaster)),
+    database: await cpuOf(processTreeOf(postmaster)),
     nodes: await cpuOf(nodes.map(({ pid }) => pid))
   }
 }

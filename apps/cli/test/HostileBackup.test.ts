@@ -179,7 +179,7 @@ const CORPUS: Readonly<Record<string, ReadonlyArray<Entry>>> = {
     change: (header) => void header.write("g", 156)
   }],
   "a negative size": [sizeText("-7")],
-  "a size that is no number": [sizeText("hostile")],
+  "a size with letters": [sizeText("hostile")],
   "a size beyond the end": [sizeText("77777777777")],
   "a binary size of 2^63": [sizeBytes([0x80, 0, 0, 0, 0x80, 0, 0, 0, 0, 0, 0, 0])],
   "a negative binary size": [sizeBytes([0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff])],
@@ -205,7 +205,7 @@ describe("an archive of the corpus", () => {
     ["an owner with a zero byte", manifest({}, { owner: "stint-1\0" })],
     ["tables of version -1", manifest({ tables: -1 })],
     ["a format of version 0", manifest({ format: 0 })],
-    ["settings that are no texts", manifest({ settings: { PORT: { a: 1 } } })],
+    ["settings that are not strings", manifest({ settings: { PORT: { a: 1 } } })],
     ["a prototype instead of fields", { name: "stint-backup.json", body: `{"__proto__":{"format":2},"format":"2"}` }],
     ["deep nesting", { name: "stint-backup.json", body: "[".repeat(1_000_000) }],
     [

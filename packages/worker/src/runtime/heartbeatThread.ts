@@ -37,8 +37,9 @@ export interface ThreadReport {
 }
 
 /**
- * Sends a heartbeat at once, then once per interval, at the times of {@link file://./HeartbeatTimes.ts}. Retries a failed heartbeat after a quarter of the interval. A heartbeat that has no
- * response by the next interval may use that interval too, and is then aborted (docs/spec/worker-protocol.md#heartbeat).
+ * Sends a heartbeat at once, then once per interval, at the times of {@link file://./HeartbeatTimes.ts}. Retries a failed heartbeat after a quarter of
+ * the interval. A heartbeat that has no response by the next interval may use that interval too, and is then aborted
+ * (docs/spec/worker-protocol.md#heartbeat).
  */
 export const heartbeatThread = (
   makeProgressSender: MakeProgressSender,
