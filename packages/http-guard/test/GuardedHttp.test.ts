@@ -328,6 +328,17 @@ describe("redirects", () => {
       }).pipe(Effect.provide(client()))
   )
 
+  it.effect("does not follow one from https to http, unless the caller allows it", () =>
+    Effect.gen(function*() {
+      const plain = yield* http((_, response) => response.end("plain"))
+      const secure = yield* https((_, response) => response.writeHead(302, { location: `http://127.0.0.2:${plain.port}/` }).end())
+      yield* trusted(certificate)
+      const url = `https://secure.example:${secure.port}/`
+      expect(yield* reason(url)).toMatchObject({ _tag: "BadRedirect", detail: expect.stringContaining("from https to http") })
+      expect(plain.connections).toBe(0)
+      expect((yield* fetched(url, { allowDowngrade: true })).bytes.toString()).toBe("plain")
+    }).pipe(Effect.provide(client({ "secure.example": ["127.0.0.2"] }))))
+
   it.effect("sends no secret to another origin, and all headers to the same one", () =>
     Effect.gen(function*() {
       const other = yield* http((_, response) => response.end())
