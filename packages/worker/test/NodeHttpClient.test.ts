@@ -104,3 +104,17 @@ it.live("an interrupted call closes its connection and is not repeated", () =>
     expect(server.count()).toBe(3)
     yield* Fiber.interrupt(other)
   }))
+
+it.live("waits as long for a response on a reused connection as on a new one, if the server announces to close idle ones sooner", () =>
+  Effect.gen(function*() {
+    const server = yield* serve((_request, response, count) => {
+      response.setHeader("keep-alive", "timeout=2")
+      if (count === 1) response.end("first")
+      // Node keeps an idle connection for a second less than announced.
+      else setTimeout(() => response.end("second"), 1_200)
+    })
+    const call = yield* NodeHttpClient.make({})
+    expect((yield* call(get(server.url))).text).toBe("first")
+    expect((yield* call(get(server.url))).text).toBe("second")
+    expect(server.connections()).toBe(1)
+  }))

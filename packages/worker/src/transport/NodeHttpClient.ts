@@ -110,6 +110,10 @@ export const make = (headers: { readonly [name: string]: string }): Effect.Effec
           ))
         const send = (again: boolean) => {
           current = request({ ...options, method, path: path === "" ? "/" : path, agent, headers: head })
+          // While the connection was idle, its limit was the shorter one that the platform had announced with `Keep-Alive`.
+          current.on("socket", (socket) => {
+            if (socket.timeout !== idleTimeout) socket.setTimeout(idleTimeout)
+          })
           current.on("timeout", () => {
             timedOut = true
             current.destroy(new Error(`silent for ${idleTimeout} ms`))
