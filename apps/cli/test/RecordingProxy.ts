@@ -7,18 +7,25 @@
  *                        |  job-stream 200  ChunkWritten
  *                        |  job-stream 409  ChunkRefused
  *                        |  job-done        Delivered: answered, or refused (409)
+ *                        |  job-done-batch  Delivered, for each of its results
  * ```
  *
  * It records the platform's response even if the worker never receives it, because the platform has acted on the call. Faults are methods.
  */
+import { DeliveredResult, DeliveryStatus, type JobDone } from "@stint/contract/WorkerProtocol"
 import type { History } from "@stint/store-testing"
+import * as Schema from "effect/Schema"
 import { once } from "node:events"
 import { createServer, type IncomingMessage, request as httpRequest, type Server, type ServerResponse } from "node:http"
 import process from "node:process"
 
-type Route = "job-take" | "job-take-batch" | "job-done" | "job-stream" | "job-stop" | "ping" | "other"
+const ROUTES = ["job-take", "job-take-batch", "job-done", "job-done-batch", "job-stream", "job-stop", "ping"] as const
 
-const ROUTES: ReadonlyArray<Route> = ["job-take", "job-take-batch", "job-done", "job-stream", "job-stop", "ping"]
+type Route = typeof ROUTES[number] | "other"
+
+/** The bodies and the response of job-done-batch. */
+const decodeResults = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Array(DeliveredResult)))
+const decodeStatuses = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Array(DeliveryStatus)))
 
 /** Parses the path of a worker's call. */
 const readCall = (
@@ -171,9 +178,8 @@ export class RecordingProxy implements AsyncDisposable {
       history.record({ _tag: "ChunkWritten", at, askedAt, job, attempt, number: Number(query.get("chunk")), output })
     }
     if (route === "job-stream" && status === 409) history.record({ _tag: "ChunkRefused", at, job, attempt })
-    if (route === "job-done" && (status === 200 || status === 409)) {
-      const { error, output, status: kind } = JSON.parse(body)
-      if (kind === "IN_PROGRESS") return
+    const recordResult = (job: string, attempt: number, { error, output, status: kind }: JobDone, status: number) => {
+      if (kind === "IN_PROGRESS" || (status !== 200 && status !== 409)) return
       history.record({
         _tag: "Delivered",
         at,
@@ -185,6 +191,13 @@ export class RecordingProxy implements AsyncDisposable {
         failed: error !== undefined && error !== null,
         output: output === undefined ? null : JSON.stringify(output)
       })
+    }
+    if (route === "job-done") recordResult(job, attempt, JSON.parse(body), status)
+    if (route === "job-done-batch" && status === 200) {
+      const statuses = decodeStatuses(answer)
+      for (const [index, result] of decodeResults(body).entries()) {
+        recordResult(result.id, result.attempt ?? Number.NaN, result, statuses[index]?.status ?? 0)
+      }
     }
   }
 }

@@ -55,6 +55,7 @@ import { runCallers } from "./runs/RunSuite.ts"
 import * as ServerTest from "./ServerTest.ts"
 import { chunks } from "./workers/ChunkSuite.ts"
 import { handlerSchemas } from "./workers/HandlerSchemaSuite.ts"
+import { jobDoneBatches } from "./workers/JobDoneBatchSuite.ts"
 import { jobDone } from "./workers/JobDoneSuite.ts"
 import { jobTakes } from "./workers/JobTakeSuite.ts"
 import { runJournals } from "./workers/RunJournalSuite.ts"
@@ -92,6 +93,7 @@ export const suite = <E>(
     describe("OpenAI errors", () => openAiErrors(it))
     describe("job-take", () => jobTakes(it))
     describe("job-done and ping", () => jobDone(it))
+    describe("job-done-batch", () => jobDoneBatches(it))
     describe("chunks", () => chunks(it))
     describe("run-journal", () => runJournals(it))
     describe("schemas of handlers", () => handlerSchemas(it))

@@ -18,6 +18,7 @@ export interface WorkerAddresses {
   readonly stop: string
   readonly ping: string
   readonly done: (job: string) => string
+  readonly doneBatch: string
   readonly stream: (job: string) => string
 }
 
@@ -83,6 +84,7 @@ export const make = (
     takeBatch: take.replace("/job-take/", "/job-take-batch/"),
     stop: take.replace("/job-take/", "/job-stop/"),
     ping: variable(WorkerVariable.ping).replace("$RUNPOD_POD_ID", worker),
+    doneBatch: take.replace("/job-take/", "/job-done-batch/"),
     done: ofJob(variable(WorkerVariable.postOutput)),
     stream: ofJob(variable(WorkerVariable.postStream))
   }

@@ -134,6 +134,7 @@ const bodyOf = ({ method, template }: Described, endpoint: string): object | und
   if (template.endsWith("/events")) return { name: "approved" }
   if (/\/batch(?:\/\{id\}\/requests)?$/.test(template)) return { requests: [] }
   if (/\/job-(?:done|stream)\//.test(template)) return { output: 1 }
+  if (template.includes("/job-done-batch/")) return [{ id: "x", output: 1 }]
   if (template.includes("/run-journal/")) return { runs: [] }
   if (template.includes("/handler-schema/")) return { input: {}, output: {}, streams: false }
   if (template === "/api/v1/endpoints") return { id: "made-in-an-outage", source: { type: "external" } }

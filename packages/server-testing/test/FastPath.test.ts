@@ -27,6 +27,7 @@ const identifiers = {
   "job-take": "jobTake",
   "job-take-batch": "jobTakeBatch",
   "job-done": "jobDone",
+  "job-done-batch": "jobDoneBatch",
   "job-stop": "jobStop",
   ping: "ping",
   pingByPost: "pingByPost"
@@ -49,6 +50,11 @@ describe("the fast path", () => {
       expect(matchFastPath("GET", `/v2/hello/ping/w-1${tail}`)).toEqual({ operation: "ping", endpoint: "hello", worker: "w-1" })
       expect(matchFastPath("GET", `/v2/hello/job-stop/w-1${tail}`)).toEqual({
         operation: "job-stop",
+        endpoint: "hello",
+        worker: "w-1"
+      })
+      expect(matchFastPath("POST", `/v2/hello/job-done-batch/w-1${tail}`)).toEqual({
+        operation: "job-done-batch",
         endpoint: "hello",
         worker: "w-1"
       })
@@ -82,6 +88,8 @@ describe("the fast path", () => {
         ["GET", "/v2/hello/job-take/w-1/more"],
         ["GET", "/V2/hello/job-take/w-1"],
         ["POST", "/v2/hello/job-done/w-1"],
+        ["GET", "/v2/hello/job-done-batch/w-1"],
+        ["POST", "/v2/hello/job-done-batch/w-1/sync-1"],
         ["GET", "/v2/hello/health"]
       ] as const
     ) {
@@ -99,6 +107,7 @@ describe("the fast path", () => {
         "job-take",
         "job-take-batch",
         "job-done",
+        "job-done-batch",
         "job-stop",
         "ping",
         "w-1",
@@ -114,7 +123,16 @@ describe("the fast path", () => {
     const url = fc.oneof(
       fc.tuple(fc.array(part, { minLength: 1, maxLength: 6 }), tail).map(([parts, tail]) => `/${parts.join("/")}${tail}`),
       fc.tuple(
-        fc.constantFrom("run", "runsync", "job-take/", "job-take-batch/", "job-done/w-1/", "job-stop/", "ping/"),
+        fc.constantFrom(
+          "run",
+          "runsync",
+          "job-take/",
+          "job-take-batch/",
+          "job-done/w-1/",
+          "job-done-batch/",
+          "job-stop/",
+          "ping/"
+        ),
         mostly("hello"),
         mostly("w-1"),
         tail
@@ -173,6 +191,9 @@ const calls = (): ReadonlyArray<readonly [string, string, Call]> => [
   ["a heartbeat by POST", `/v2/${ENDPOINT}/ping/w-1`, { authorization: "worker", json: { job_id: [] } }],
   ["a heartbeat that is none", `/v2/${ENDPOINT}/ping/w-1`, { authorization: "worker", json: { job_id: 5 } }],
   ["a result for no job", `/v2/${ENDPOINT}/job-done/w-1/nothing`, { authorization: "worker", json: { output: 1 } }],
+  ["results for no job", `/v2/${ENDPOINT}/job-done-batch/w-1`, { authorization: "worker", json: [{ id: "nothing", output: 1 }] }],
+  ["results that are no list", `/v2/${ENDPOINT}/job-done-batch/w-1`, { authorization: "worker", json: { output: 1 } }],
+  ["results with a wrong key", `/v2/${ENDPOINT}/job-done-batch/w-1`, { authorization: "wrong", json: [] }],
   ["a result with a wrong key", `/v2/${ENDPOINT}/job-done/w-1/nothing`, { authorization: "wrong", json: { output: 1 } }],
   ["no key", `/v2/${ENDPOINT}/run`, { authorization: null, json: { input: 1 } }],
   ["an unknown key", `/v2/${ENDPOINT}/run`, { authorization: "Bearer nobody", json: { input: 1 } }],

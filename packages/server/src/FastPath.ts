@@ -30,7 +30,8 @@ import { WorkerOperations } from "./workers/WorkerOperations.ts"
 const SUBMIT = /^\/v2\/([\w-]+)\/(run|runsync)(?:\?wait=(\d{1,9}))?$/
 
 /** `/v2/{endpoint}/job-take/{worker}` and similar, with the query that existing SDKs append (WorkerUrl.ts). */
-const WORKER = /^\/v2\/([\w-]+)\/(job-take|job-take-batch|job-stop|ping)\/([\w-][\w.-]*)(?:&[^/?#;%]*)?(?:\?[^#]*)?$/
+const WORKER =
+  /^\/v2\/([\w-]+)\/(job-take|job-take-batch|job-done-batch|job-stop|ping)\/([\w-][\w.-]*)(?:&[^/?#;%]*)?(?:\?[^#]*)?$/
 
 /** `/v2/{endpoint}/job-done/{worker}/{job}`. */
 const DONE = /^\/v2\/([\w-]+)\/job-done\/([\w-][\w.-]*)\/([\w-][\w.-]*)(?:&[^/?#;%]*)?(?:\?[^#]*)?$/
@@ -43,7 +44,7 @@ export type FastPathCall =
     readonly wait: string | undefined
   }
   | {
-    readonly operation: "job-take" | "job-take-batch" | "job-stop" | "ping" | "pingByPost"
+    readonly operation: "job-take" | "job-take-batch" | "job-done-batch" | "job-stop" | "ping" | "pingByPost"
     readonly endpoint: string
     readonly worker: string
   }
@@ -67,6 +68,8 @@ const workerOf = (method: "GET" | "POST", url: string): FastPathCall | undefined
   switch (operation) {
     case "ping":
       return { operation: method === "GET" ? "ping" : "pingByPost", endpoint, worker }
+    case "job-done-batch":
+      return method === "POST" ? { operation, endpoint, worker } : undefined
     case "job-take":
     case "job-take-batch":
     case "job-stop":
@@ -95,6 +98,7 @@ const routes: { readonly [operation in FastPathCall["operation"]]: string } = {
   "job-take": "/v2/:endpoint/job-take/:worker",
   "job-take-batch": "/v2/:endpoint/job-take-batch/:worker",
   "job-done": "/v2/:endpoint/job-done/:worker/:id",
+  "job-done-batch": "/v2/:endpoint/job-done-batch/:worker",
   "job-stop": "/v2/:endpoint/job-stop/:worker",
   ping: "/v2/:endpoint/ping/:worker",
   pingByPost: "/v2/:endpoint/ping/:worker"
@@ -103,7 +107,7 @@ const routes: { readonly [operation in FastPathCall["operation"]]: string } = {
 const make = Effect.gen(function*() {
   const guards = yield* AuthGuards
   const { run, runsync } = yield* SubmitOperations
-  const { done, ping, pingByPost, stop, take, takeBatch } = yield* WorkerOperations
+  const { done, doneBatch, ping, pingByPost, stop, take, takeBatch } = yield* WorkerOperations
 
   /** Runs the call behind its guard. A disconnect interrupts the call, but a take or a stop poll can be interrupted only while it waits. */
   return (call: FastPathCall, request: HttpServerRequest.HttpServerRequest) => {
@@ -139,6 +143,10 @@ const make = Effect.gen(function*() {
       case "job-done":
         return Effect.interruptible(
           guards.worker((identity) => done({ params: call, request, identity }), credential, call.endpoint, call.worker)
+        )
+      case "job-done-batch":
+        return Effect.interruptible(
+          guards.worker((identity) => doneBatch({ params: call, request, identity }), credential, call.endpoint, call.worker)
         )
       case "ping":
         return Effect.interruptible(

@@ -13,7 +13,7 @@ import { HandlerSchema } from "../jobs/HandlerSchema.ts"
 import { type ExtraParameter, operationDocs } from "../OpenApiOperation.ts"
 import { bodyErrors, Conflict, EndpointNotFound, InvalidRequest, JobNotFound, Unavailable } from "../Problem.ts"
 import { RunJournalRequest, RunJournalResponse } from "./RunJournal.ts"
-import { JobChunk, JobDone, JobsToStop, Ping, TakenJob } from "./WorkerProtocol.ts"
+import { DeliveredResult, DeliveryStatus, JobChunk, JobDone, JobsToStop, Ping, TakenJob } from "./WorkerProtocol.ts"
 
 const worker = {
   endpoint: Schema.String.annotate({ description: "The endpoint's id." }),
@@ -99,6 +99,19 @@ export class WorkerApi extends HttpApiGroup.make("workers")
         "is parsed as JSON, whatever its content type. Bodies up to 20 MiB.",
       parameters: [attempt, leaseToken],
       request: { output: { greeting: "Hello, Ada" } }
+    })),
+    HttpApiEndpoint.post("jobDoneBatch", "/:endpoint/job-done-batch/:worker", {
+      params: worker,
+      payload: Schema.Array(DeliveredResult),
+      success: Schema.Array(DeliveryStatus),
+      error: [EndpointNotFound, InvalidRequest, ...bodyErrors, Unavailable]
+    }).annotateMerge(operationDocs({
+      summary: "Deliver several results",
+      description:
+        "Like job-done for each of up to 1,000 results, which are stored together. Returns a status for each result, in the same order: the " +
+        "status with which job-done would have responded. A result that is refused does not affect the others. Bodies up to 20 MiB.",
+      request: [{ id: taken.id, attempt: 1, output: { greeting: "Hello, Ada" } }],
+      responses: { 200: [{ status: 200 }] }
     })),
     HttpApiEndpoint.post("jobStream", "/:endpoint/job-stream/:worker/:id", {
       params: job,

@@ -9,6 +9,7 @@
  *    | POST job-done/{worker}/{job}  progress*    |   {"status":"IN_PROGRESS","output":...}
  *    | POST job-stream/{worker}/{job} chunk*      |   {"output":...}
  *    | POST job-done/{worker}/{job}  result       |   {"output":...,"error":...,"stopPod":true}
+ *    | POST job-done-batch/{worker}  results      |   [{"id":...,"output":...}, ...]: in one turn of the event loop
  *    |                                            |
  *    | GET  job-stop/{worker}  (long poll)        |   200 {"jobsToStop":[...]} | 204 nothing
  *    | GET|POST ping/{worker}   every interval    |   renews the leases of the listed jobs
@@ -132,6 +133,29 @@ export const JobDone = Schema.Struct({
   status: Schema.optionalKey(Schema.Json)
 })
 export type JobDone = typeof JobDone.Type
+
+/** The maximum number of results in one job-done-batch request. */
+export const MAX_DELIVERED_RESULTS = 1_000
+
+/**
+ * One result in the body of job-done-batch: the body of job-done, and what its URL contains otherwise
+ * (docs/spec/worker-protocol.md#delivering-several-results). A Stint extension.
+ */
+export const DeliveredResult = Schema.Struct({
+  id: Schema.String,
+  attempt: Schema.optionalKey(Schema.Int.check(Schema.isGreaterThan(0))),
+  leaseToken: Schema.optionalKey(Schema.String),
+  ...JobDone.fields
+})
+export type DeliveredResult = typeof DeliveredResult.Type
+
+/** What became of one result of job-done-batch. `status`: the status with which job-done would have responded; `error` unless it is 200. */
+export const DeliveryStatus = Schema.Struct({
+  status: Schema.Int,
+  error: Schema.optionalKey(Schema.String),
+  hint: Schema.optionalKey(Schema.String)
+})
+export type DeliveryStatus = typeof DeliveryStatus.Type
 
 /** The body of job-stream: one chunk. */
 export const JobChunk = Schema.Struct({ output: Schema.Json })

@@ -90,6 +90,7 @@ export const authorization = (it: ServerIt): void => {
         ["GET", "job-take/w"],
         ["GET", "job-take-batch/w"],
         ["POST", "job-done/w/x"],
+        ["POST", "job-done-batch/w"],
         ["POST", "job-stream/w/x"],
         ["GET", "job-stop/w"],
         ["GET", "ping/w"],

@@ -31,6 +31,7 @@ const UNAUDITED: Readonly<Record<string, string>> = {
   "openai.openaiDelete": "submits a job",
   "agentCalls.reportAgent": "agents call it every few seconds",
   "workers.jobDone": "workers call it for every job",
+  "workers.jobDoneBatch": "workers call it for every job",
   "workers.jobStream": "workers call it for every chunk",
   "workers.handlerSchema": "workers call it after each start",
   "workers.runJournal": "workers call it for every run",

@@ -61,6 +61,7 @@ export const routes = (it: ServerIt): void => {
         [endpoint.path("job-take-batch/w"), "GET"],
         [endpoint.path("job-stop/w"), "GET"],
         [endpoint.path("job-done/w/x"), "POST"],
+        [endpoint.path("job-done-batch/w"), "POST"],
         [endpoint.path("job-stream/w/x"), "POST"],
         [endpoint.path("ping/w"), "GET, POST"],
         [endpoint.path("run-journal/w"), "POST"],

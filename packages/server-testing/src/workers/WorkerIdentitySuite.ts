@@ -63,7 +63,8 @@ const keys = (it: ServerIt) => {
           [addresses.stop],
           [addresses.ping],
           [addresses.stream(job), { output: 1 }],
-          [addresses.done(job), { output: 1 }]
+          [addresses.done(job), { output: 1 }],
+          [addresses.doneBatch, [{ id: job, output: 1 }]]
         ]
         for (const [url, json] of calls(own)) {
           const answer = yield* own.call(url, json === undefined ? {} : { json })

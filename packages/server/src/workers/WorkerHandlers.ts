@@ -5,7 +5,8 @@ import { Api } from "@stint/contract/Api"
 import * as Effect from "effect/Effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { CurrentWorkerIdentity } from "../auth/AuthMiddleware.ts"
-import { type WorkerCall, WorkerOperations } from "./WorkerOperations.ts"
+import type { WorkerCall } from "./WorkerCall.ts"
+import { WorkerOperations } from "./WorkerOperations.ts"
 
 /** Adds what the caller's key proves to the request. */
 const withIdentity = <P extends WorkerCall["params"], A, E, R>(
@@ -24,6 +25,7 @@ export const layer = HttpApiBuilder.group(
       .handleRaw("jobTake", withIdentity(operations.take), { uninterruptible: true })
       .handleRaw("jobTakeBatch", withIdentity(operations.takeBatch), { uninterruptible: true })
       .handleRaw("jobDone", withIdentity(operations.done))
+      .handleRaw("jobDoneBatch", withIdentity(operations.doneBatch))
       .handleRaw("jobStream", withIdentity(operations.chunk))
       .handleRaw("handlerSchema", withIdentity(operations.handlerSchema))
       .handleRaw("runJournal", withIdentity(operations.journal))
