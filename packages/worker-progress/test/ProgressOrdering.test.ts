@@ -13,6 +13,10 @@ import { setImmediate } from "node:timers/promises"
 import { Progress } from "../src/index.ts"
 import { inMemory, overHttp } from "./ProgressWorker.ts"
 
+const decodeBody = Schema.decodeUnknownSync(
+  Schema.Struct({ status: Schema.optionalKey(Schema.String), output: Schema.optionalKey(Schema.Json) })
+)
+
 const INTERVAL = 100
 const FLUSH_TIMEOUT = 1_000
 
@@ -116,9 +120,11 @@ describe("over HTTP", () => {
       )
       const releases: Array<() => void> = []
       const misbehave = (what: string) => {
-        if (what === "500") stub.failNext("job-done", 1, 500)
-        if (what === "429") stub.failNext("job-done", 1, 429)
-        if (what === "drop") stub.dropNext("job-done", 1)
+        for (const route of ["job-done", "job-done-batch"] as const) {
+          if (what === "500") stub.failNext(route, 1, 500)
+          if (what === "429") stub.failNext(route, 1, 429)
+          if (what === "drop") stub.dropNext(route, 1)
+        }
         if (what === "hold") {
           releases.push(stub.holdNext("job-done", 1))
           if (releases.length > 3) releases.shift()?.()
@@ -156,12 +162,12 @@ describe("over HTTP", () => {
 
       let shown = 0
       for (const id of ids) {
-        const posts = stub.of("job-done", id).map(({ status, text }) => ({ status, body: JSON.parse(text) }))
+        const posts = stub.deliveries(id).map(({ body, status }) => ({ status, body: decodeBody(body) }))
         const isProgress = posts.map(({ body }) => body.status === "IN_PROGRESS")
         const first = isProgress.indexOf(false)
         expect(isProgress.slice(first)).not.toContain(true)
         expect(posts.at(-1)).toMatchObject({ status: 200 })
-        const values = posts.slice(0, first).map(({ body }) => body.output)
+        const values = posts.slice(0, first).map(({ body }) => Number(body.output))
         expect(values).toEqual(values.toSorted((a, b) => a - b))
         shown += values.length
       }

@@ -1,49 +1,11 @@
 import { describe, expect, it } from "@effect/vitest"
 import { LEASE_TOKEN_HEADER } from "@stint/contract/WorkerProtocol"
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
-import * as Layer from "effect/Layer"
-import * as Scope from "effect/Scope"
-import type { Runnable } from "../src/handlers/Runnable.ts"
 import { Handler } from "../src/index.ts"
-import * as Worker from "../src/runtime/Worker.ts"
-import * as WorkerConfig from "../src/runtime/WorkerConfig.ts"
-import * as LogMemory from "../src/testing/LogMemory.ts"
 import * as PlatformStub from "../src/testing/PlatformStub.ts"
-import * as JobSourceHttp from "../src/transport/JobSourceHttp.ts"
+import { resultOf, start, until } from "./HttpWorker.ts"
 
 const echo = Handler.fromFunction((job) => job.input)
-
-/** Starts a worker in this process that uses the stub over HTTP. Its shutdown does not wait for jobs. */
-const start = Effect.fnUntraced(function*(
-  stub: PlatformStub.PlatformStub,
-  handler: Runnable,
-  options: Worker.Options = {},
-  env: WorkerConfig.Environment = stub.environment()
-) {
-  const log = LogMemory.make()
-  const services = Layer.unwrap(
-    Effect.map(
-      WorkerConfig.WorkerConfig,
-      ({ platform }) => JobSourceHttp.layerOf(platform ?? fail("the variables make no platform"))
-    )
-  ).pipe(
-    Layer.provideMerge(Layer.merge(Worker.layerPluginServices, log.layer)),
-    Layer.provideMerge(
-      Layer.effect(WorkerConfig.WorkerConfig, Effect.orDie(WorkerConfig.read({ PLATFORM_SHUTDOWN_GRACE: "0", ...env }, [])))
-    )
-  )
-  const scope = yield* Scope.fork(yield* Effect.scope)
-  yield* Layer.buildWithScope(Layer.provide(Worker.layer(handler, options), services), scope)
-  return { log: log.lines, logged: log.until, close: Scope.close(scope, Exit.void) }
-})
-
-const fail = (message: string): never => {
-  throw new Error(message)
-}
-
-const until = (stub: PlatformStub.PlatformStub, check: () => boolean) => Effect.promise(() => stub.until(check))
-const resultOf = (stub: PlatformStub.PlatformStub, id: string) => Effect.promise(() => stub.resultOf(id))
 
 // docs/spec/worker-protocol.md#overview
 describe("the HTTP transport", () => {
@@ -140,7 +102,7 @@ describe("the HTTP transport", () => {
       yield* until(stub, () => waiting.length === 4)
       expect(stub.of("job-take")[0]?.query).toEqual({ gpu: "none", job_in_progress: "1" })
       for (const resolve of waiting) resolve()
-      yield* until(stub, () => stub.of("job-done").length === 4)
+      yield* until(stub, () => ["j1", "j2", "j3", "j4"].every((id) => stub.result(id) !== undefined))
     }))
 
   it.live("takes jobs one by one when the platform has no batch route, which it tries only once", () =>

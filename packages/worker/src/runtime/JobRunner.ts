@@ -213,7 +213,8 @@ const make = Effect.fnUntraced(function*<R, M extends ReadonlyArray<JobMiddlewar
         until,
         resume: () => {
           waiters.delete(waiter)
-          resume(Effect.void)
+          // After the other handlers that end in this turn of the event loop, so that one take fills all their slots.
+          process.nextTick(() => resume(Effect.void))
         }
       }
       waiters.add(waiter)

@@ -95,6 +95,8 @@ export interface Platform {
   readonly takeBatch: string | undefined
   /** Undefined when the take address does not contain `/job-take/`: jobs then cannot be stopped. */
   readonly stop: string | undefined
+  /** Absent on platforms other than Stint, which accept one result in a request. */
+  readonly doneBatch?: string
   /** Absent on platforms other than Stint: pipelines cannot run there. */
   readonly runJournal?: string
   /** Absent on platforms other than Stint, which do not know the schemas of handlers. */
@@ -228,6 +230,7 @@ const platformOf = Effect.fnUntraced(function*(env: Environment, workerId: strin
     stop: named ? take.replace("/job-take/", "/job-stop/") : undefined,
     ...(named && getJob.prefix === "PLATFORM_"
       ? {
+        doneBatch: take.replace("/job-take/", "/job-done-batch/"),
         runJournal: take.replace("/job-take/", "/run-journal/"),
         handlerSchema: take.replace("/job-take/", "/handler-schema/")
       }

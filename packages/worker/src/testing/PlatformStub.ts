@@ -9,7 +9,7 @@
  * It stores everything in memory and records every request. Tests inject faults with `failNext`, `dropNext`, `holdNext`, `answerNext`,
  * `down` and `up`. Tests need no sleeps: `until` waits for a condition and checks it after each request.
  */
-import { workerEnvironment } from "@stint/contract/WorkerProtocol"
+import { DeliveredResult, workerEnvironment } from "@stint/contract/WorkerProtocol"
 import type { EnvPrefix } from "@stint/contract/WorkerProtocol"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -20,7 +20,7 @@ import type { IncomingMessage, Server, ServerResponse } from "node:http"
 import type { Socket } from "node:net"
 
 /** The routes of the worker API. */
-export type Route = "job-take" | "job-take-batch" | "job-done" | "job-stream" | "job-stop" | "ping"
+export type Route = "job-take" | "job-take-batch" | "job-done" | "job-done-batch" | "job-stream" | "job-stop" | "ping"
 
 /** One request and its response. */
 export interface RecordedRequest {
@@ -48,7 +48,7 @@ export interface Options {
   readonly hold?: number
   /** The status of the response to an empty take. Both values mean "no job". Default: 204. */
   readonly empty?: 204 | 400
-  /** Whether job-take-batch exists; if not, the stub responds with 404. Default: true. */
+  /** Whether job-take-batch and job-done-batch exist; if not, the stub responds with 404. Default: true. */
   readonly batch?: boolean
 }
 
@@ -64,7 +64,15 @@ interface Poll {
   readonly answer: (body: string | undefined) => void
 }
 
-const ROUTES: ReadonlyArray<Route> = ["job-take", "job-take-batch", "job-done", "job-stream", "job-stop", "ping"]
+const ROUTES: ReadonlyArray<Route> = [
+  "job-take",
+  "job-take-batch",
+  "job-done",
+  "job-done-batch",
+  "job-stream",
+  "job-stop",
+  "ping"
+]
 const PATH = /^\/v2\/([^/]+)\/([a-z-]+)\/([^/?&]+)(?:\/([^/?&]+))?[?&]?(.*)$/
 
 const decodeJson = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Json))
@@ -73,6 +81,11 @@ const decodeJson = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Json))
 const decodeProgress = Schema.decodeUnknownOption(
   Schema.Struct({ status: Schema.Literal("IN_PROGRESS"), output: Schema.Json })
 )
+
+const decodeResults = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Array(DeliveredResult)))
+
+/** The body of job-done with the same result. */
+const bodyOf = ({ attempt: _attempt, id: _id, leaseToken: _token, ...body }: DeliveredResult): Schema.Json => body
 
 const readText = async (request: IncomingMessage): Promise<string> => {
   const parts: Array<Buffer> = []
@@ -195,6 +208,18 @@ export class PlatformStub {
   /** The requests to one route, in order, limited to one job if given. */
   of(route: Route, job?: string): ReadonlyArray<RecordedRequest> {
     return this.requests.filter((one) => one.route === route && (job === undefined || one.job === job))
+  }
+
+  /** What workers sent for a job with job-done and job-done-batch, in order: results and progress. */
+  deliveries(job: string): ReadonlyArray<{ readonly status: number | undefined; readonly body: Schema.Json }> {
+    return this.requests.flatMap((one) => {
+      if (one.route === "job-done" && one.job === job) return [{ status: one.status, body: decodeJson(one.text) }]
+      if (one.route !== "job-done-batch") return []
+      return decodeResults(one.text).filter(({ id }) => id === job).map((result) => ({
+        status: one.status,
+        body: bodyOf(result)
+      }))
+    })
   }
 
   /** The accepted result of a job; undefined until a result has been accepted. */
@@ -343,6 +368,12 @@ export class PlatformStub {
         if (Option.isNone(progress)) this.#results.set(job, body)
         else this.#progress.set(job, progress.value.output)
         return answer(200)
+      }
+      case "job-done-batch": {
+        if (!this.#options.batch) return answer(404)
+        const delivered = decodeResults(text)
+        for (const result of delivered) if (!this.#results.has(result.id)) this.#results.set(result.id, bodyOf(result))
+        return answer(200, JSON.stringify(delivered.map(() => ({ status: 200 }))))
       }
       case "job-stream":
         this.#chunks.set(job, [...this.chunks(job), decodeJson(text)])

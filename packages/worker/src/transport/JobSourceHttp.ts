@@ -22,6 +22,7 @@ import type { JobAddress, Platform } from "../runtime/WorkerConfig.ts"
 import { JobSource, JobSourceError, Refused } from "./JobSource.ts"
 import * as NodeHttpClient from "./NodeHttpClient.ts"
 import * as ProgressThread from "./ProgressThread.ts"
+import * as ResultBatch from "./ResultBatch.ts"
 
 /** Timeout for a take or a stop poll; platforms respond earlier. Milliseconds (docs/spec/worker-protocol.md#timings). */
 const POLL_TIMEOUT = 90_000
@@ -142,6 +143,12 @@ const make = Effect.fnUntraced(function*(platform: Platform, workerId: string) {
   // A 404 means that the platform has no batch route; from then on, the worker takes jobs one by one.
   let batches = platform.takeBatch
 
+  const { doneBatch } = platform
+  const results = doneBatch === undefined ? undefined : ResultBatch.make(
+    (body) => call({ method: "POST", url: doneBatch, body, contentType: "application/json", idleTimeout: RESPONSE_TIMEOUT }),
+    toJobSourceError
+  )
+
   const take: JobSource["Service"]["take"] = ({ count, hasJobs }) => {
     const inProgress = hasJobs ? 1 : 0
     const single = get(appendQuery(platform.take, "job_in_progress", inProgress), POLL_TIMEOUT)
@@ -153,7 +160,17 @@ const make = Effect.fnUntraced(function*(platform: Platform, workerId: string) {
         return Effect.andThen(Effect.logDebug("The platform has no job-take-batch; taking jobs one by one."), single)
       }
     )
-    return emptyOnTimeout(Effect.flatMap(answer, received))
+    const polled = emptyOnTimeout(Effect.flatMap(answer, received))
+    return results === undefined ? polled : Effect.suspend(() => {
+      // Sent before the take, so that the platform usually knows that these jobs have ended.
+      results.flush()
+      return polled
+    })
+  }
+
+  const deliverResult: JobSource["Service"]["deliverResult"] = (job, body, stream) => {
+    const alone = post(addressOf(platform.done, job, stream), body)
+    return results === undefined ? alone : results.deliver(job, body, alone)
   }
 
   const stopRequests: JobSource["Service"]["stopRequests"] = platform.stop === undefined ? Effect.never : Effect.gen(function*() {
@@ -191,7 +208,7 @@ const make = Effect.fnUntraced(function*(platform: Platform, workerId: string) {
 
   return JobSource.of({
     take,
-    deliverResult: (job, body, stream) => post(addressOf(platform.done, job, stream), body),
+    deliverResult,
     deliverChunk: (job, body, number) => post(addressOf(platform.stream, job, false, number), body),
     progress: (job, output) => post(addressOf(platform.done, job, false), JSON.stringify({ status: "IN_PROGRESS", output })),
     // The heartbeat thread exists only if there is an address for heartbeats.
