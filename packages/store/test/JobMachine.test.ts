@@ -1,5 +1,5 @@
 import { BatchId } from "@stint/contract/Batch"
-import { EndpointId, JobId } from "@stint/contract/Ids"
+import { JobId } from "@stint/contract/Ids"
 import { isTerminal } from "@stint/contract/Job"
 import { JsonText } from "@stint/contract/Json"
 import { delayTime, dueAt, executionTime, type JobMachineEvent, transition } from "@stint/store/JobMachine"
@@ -7,42 +7,7 @@ import type { JobHead } from "@stint/store/JobRecord"
 import * as Result from "effect/Result"
 import * as fc from "fast-check"
 import { assert, describe, it } from "vitest"
-
-const RED = EndpointId.make("red")
-const BLUE = EndpointId.make("blue")
-
-const fresh: JobHead = {
-  id: JobId.make("job"),
-  endpoint: RED,
-  status: "IN_QUEUE",
-  lowPriority: false,
-  priority: 0,
-  createdAt: 1_000,
-  queuedAt: 1_000,
-  notBefore: null,
-  ttlMs: 60_000,
-  expiresAt: 61_000,
-  executionTimeoutMs: 20_000,
-  leaseMs: 5_000,
-  maxAttempts: 3,
-  retry: null,
-  retentionMs: 30_000,
-  attempt: 0,
-  retries: 0,
-  isolated: false,
-  concurrency: null,
-  worker: null,
-  release: null,
-  startedAt: null,
-  leaseExpiresAt: null,
-  finishedAt: null,
-  chunks: 0,
-  drained: 0,
-  webhook: null,
-  tags: [],
-  batchId: null,
-  owner: ""
-}
+import { after, ann, BLUE, claim, fresh, outcomeOf, RED, rejectionOf } from "./JobFixture.ts"
 
 /** An event without its time. */
 type Timeless = JobMachineEvent extends infer Event ? Event extends JobMachineEvent ? Omit<Event, "now"> : never : never
@@ -112,25 +77,6 @@ const always = (check: (meeting: ReturnType<typeof reach> extends Generator<infe
     }),
     { numRuns: 1_000 }
   )
-
-/** The state after an accepted event. */
-const after = (job: JobHead, event: JobMachineEvent): JobHead => {
-  const decided = transition(job, event)
-  if (Result.isSuccess(decided) && decided.success._tag === "Put") return decided.success.job
-  return assert.fail(`${event._tag} was not accepted: ${JSON.stringify(decided)}`)
-}
-
-const claim = (job: JobHead, now: number, worker = "ann") => after(job, { _tag: "Claim", now, worker })
-
-const outcomeOf = (job: JobHead, event: JobMachineEvent) => {
-  const decided = transition(job, event)
-  return Result.isSuccess(decided) && decided.success._tag === "Put" ? decided.success.outcome : assert.fail("not accepted")
-}
-
-const rejectionOf = (job: JobHead, event: JobMachineEvent) => {
-  const decided = transition(job, event)
-  return Result.isFailure(decided) ? decided.failure : undefined
-}
 
 describe("invariants for every sequence of events", () => {
   it("leaves a terminal status only by a retry", () => {
@@ -295,8 +241,6 @@ describe("invariants for every sequence of events", () => {
 })
 
 describe("single transitions", () => {
-  const speaks = { endpoint: RED, worker: "ann" } as const
-
   it("starts an attempt with a full lease on a claim", () => {
     assert.deepStrictEqual(claim(fresh, 3_000), {
       ...fresh,
@@ -312,37 +256,37 @@ describe("single transitions", () => {
   it("extends the lease on every worker event", () => {
     const running = claim(fresh, 3_000)
     for (const _tag of ["Heartbeat", "Chunk"] as const) {
-      assert.strictEqual(after(running, { _tag, now: 7_000, ...speaks }).leaseExpiresAt, 12_000)
+      assert.strictEqual(after(running, { _tag, now: 7_000, ...ann }).leaseExpiresAt, 12_000)
     }
-    const progress = { _tag: "Progress", now: 7_000, output: JsonText.make("5"), ...speaks } as const
+    const progress = { _tag: "Progress", now: 7_000, output: JsonText.make("5"), ...ann } as const
     assert.strictEqual(after(running, progress).leaseExpiresAt, 12_000)
     assert.deepStrictEqual(outcomeOf(running, progress), { progress: JsonText.make("5") })
-    assert.strictEqual(after(running, { _tag: "Chunk", now: 7_000, ...speaks }).chunks, 1)
+    assert.strictEqual(after(running, { _tag: "Chunk", now: 7_000, ...ann }).chunks, 1)
   })
 
   it("accepts a late heartbeat before the lease is expired by a tick", () => {
     const running = claim(fresh, 3_000)
-    assert.strictEqual(after(running, { _tag: "Heartbeat", now: 9_000, ...speaks }).leaseExpiresAt, 14_000)
+    assert.strictEqual(after(running, { _tag: "Heartbeat", now: 9_000, ...ann }).leaseExpiresAt, 14_000)
   })
 
   it("requeues a lost lease until the attempts are used up, and counts no attempt for a return", () => {
-    const lose = (job: JobHead) => after(job, { _tag: "LoseLease", now: 4_000, cause: "Gone.", ...speaks })
+    const lose = (job: JobHead) => after(job, { _tag: "LoseLease", now: 4_000, cause: "Gone.", ...ann })
     let job = lose(claim(fresh, 3_000))
     assert.deepInclude(job, { status: "IN_QUEUE", retries: 1, queuedAt: 4_000, startedAt: null, worker: "ann" })
-    job = after(claim(job, 4_000), { _tag: "Return", now: 4_000, ...speaks })
+    job = after(claim(job, 4_000), { _tag: "Return", now: 4_000, ...ann })
     assert.deepInclude(job, { status: "IN_QUEUE", retries: 1 })
     job = lose(claim(job, 4_000))
     assert.deepInclude(job, { status: "IN_QUEUE", retries: 2 })
     const running = claim(job, 4_000)
     assert.deepInclude(lose(running), { status: "FAILED", retries: 2, attempt: 4, finishedAt: 4_000 })
     assert.strictEqual(
-      outcomeOf(running, { _tag: "LoseLease", now: 4_000, cause: "Gone.", ...speaks }).error,
+      outcomeOf(running, { _tag: "LoseLease", now: 4_000, cause: "Gone.", ...ann }).error,
       "Gone. This was attempt 3 of 3."
     )
   })
 
   it("delays a returned job up to a future time within its time to live", () => {
-    const back = (notBefore: number) => after(claim(fresh, 3_000), { _tag: "Return", now: 4_000, notBefore, ...speaks })
+    const back = (notBefore: number) => after(claim(fresh, 3_000), { _tag: "Return", now: 4_000, notBefore, ...ann })
     assert.deepInclude(back(9_000), { status: "IN_QUEUE", retries: 0, notBefore: 9_000 })
     assert.deepInclude(back(900_000), { status: "IN_QUEUE", notBefore: 60_999 })
     assert.deepInclude(back(4_000), { status: "IN_QUEUE", notBefore: null })
@@ -394,7 +338,7 @@ describe("single transitions", () => {
 
   it("restarts the time to live on a retry, and continues the attempt numbers", () => {
     const kept = { ...fresh, retentionMs: 200_000 }
-    const failed = after(claim(kept, 3_000), { _tag: "Finish", now: 4_000, output: null, error: "no such city", ...speaks })
+    const failed = after(claim(kept, 3_000), { _tag: "Finish", now: 4_000, output: null, error: "no such city", ...ann })
     const again = after(failed, { _tag: "Retry", now: 100_000, endpoint: RED })
     assert.deepInclude(again, {
       status: "IN_QUEUE",
@@ -414,7 +358,7 @@ describe("single transitions", () => {
       let next = job
       let now = 1_000
       return [1, 2, 3, 4, 5].map(() => {
-        const failed = { _tag: "Finish", now, output: null, error: "busy", ...speaks } as const
+        const failed = { _tag: "Finish", now, output: null, error: "busy", ...ann } as const
         const waiting = after(claim(next, now), random === undefined ? failed : { ...failed, random })
         assert.deepInclude(waiting, { status: "IN_QUEUE", finishedAt: null })
         const wait = (waiting.notBefore ?? now) - now
@@ -451,9 +395,9 @@ describe("single transitions", () => {
 
   it("fails a job whose next attempt would start after its time to live", () => {
     const job: JobHead = { ...fresh, retry: { onError: true, backoff: { initialMs: 50_000, factor: 1, maxMs: 50_000 } } }
-    const failed = after(claim(job, 2_000), { _tag: "Finish", now: 20_000, output: null, error: "busy", ...speaks })
+    const failed = after(claim(job, 2_000), { _tag: "Finish", now: 20_000, output: null, error: "busy", ...ann })
     assert.deepInclude(failed, { status: "FAILED", finishedAt: 20_000 })
-    const lost = { _tag: "LoseLease", now: 20_000, cause: "Gone.", ...speaks } as const
+    const lost = { _tag: "LoseLease", now: 20_000, cause: "Gone.", ...ann } as const
     assert.strictEqual(
       outcomeOf(claim(job, 2_000), lost).error,
       "Gone. This was attempt 1 of 3, and the job's time to live ends before the next may begin."
@@ -461,14 +405,14 @@ describe("single transitions", () => {
   })
 
   it("does not retry errors by default, and requeues returned jobs at once", () => {
-    const error = { _tag: "Finish", now: 4_000, output: null, error: "busy", ...speaks } as const
+    const error = { _tag: "Finish", now: 4_000, output: null, error: "busy", ...ann } as const
     assert.strictEqual(after(claim(fresh, 3_000), error).status, "FAILED")
-    const back = after(claim(patient, 3_000), { _tag: "Return", now: 4_000, ...speaks })
+    const back = after(claim(patient, 3_000), { _tag: "Return", now: 4_000, ...ann })
     assert.deepInclude(back, { status: "IN_QUEUE", notBefore: null, retries: 0 })
   })
 
   it("detects repeated chunks and gaps by their number", () => {
-    const chunk = { _tag: "Chunk", now: 4_000, ...speaks } as const
+    const chunk = { _tag: "Chunk", now: 4_000, ...ann } as const
     const two = after(after(claim(fresh, 3_000), { ...chunk, number: 1 }), { ...chunk, number: 2 })
     assert.strictEqual(two.chunks, 2)
     assert.deepStrictEqual(rejectionOf(two, { ...chunk, number: 2 }), { _tag: "Repeated" })
@@ -478,7 +422,7 @@ describe("single transitions", () => {
   })
 
   it("rejects a retry once the retention of an ended job has ended", () => {
-    const failed = after(claim(fresh, 3_000), { _tag: "Finish", now: 4_000, output: null, error: "no such city", ...speaks })
+    const failed = after(claim(fresh, 3_000), { _tag: "Finish", now: 4_000, output: null, error: "no such city", ...ann })
     const retry = { _tag: "Retry", now: dueAt(failed), endpoint: RED } as const
     assert.deepStrictEqual(rejectionOf(failed, retry), { _tag: "Expired" })
     assert.strictEqual(after(failed, { ...retry, now: retry.now - 1 }).status, "IN_QUEUE")
@@ -487,7 +431,7 @@ describe("single transitions", () => {
 
   it("reports the current state in a rejection", () => {
     const running = claim(fresh, 3_000)
-    const heartbeat = { _tag: "Heartbeat", now: 4_000, ...speaks } as const
+    const heartbeat = { _tag: "Heartbeat", now: 4_000, ...ann } as const
     assert.deepStrictEqual(rejectionOf(running, { ...heartbeat, worker: "bob" }), { _tag: "NotHeld", by: "ann", attempt: 1 })
     assert.deepStrictEqual(rejectionOf(running, { ...heartbeat, attempt: 2 }), { _tag: "NotHeld", by: "ann", attempt: 1 })
     assert.deepStrictEqual(rejectionOf(running, { ...heartbeat, endpoint: BLUE }), { _tag: "OtherEndpoint" })
