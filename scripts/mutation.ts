@@ -33,7 +33,11 @@ const TARGETS: Readonly<Record<string, Target>> = {
   jobs: {
     title: "the state machine of jobs, and the rules of claims",
     files: ["packages/store/src/jobs/{JobMachine,ClaimRule}.ts"],
-    tests: ["packages/store/test/JobMachine.test.ts", "packages/store-testing/test/NodeSearch.test.ts"]
+    tests: [
+      "packages/store/test/ClaimRule.test.ts",
+      "packages/store/test/Job*.test.ts",
+      "packages/store-testing/test/NodeSearch.test.ts"
+    ]
   },
   runs: {
     title: "the rules of a pipeline run's journal",
