@@ -1,8 +1,10 @@
 /**
  * A stub platform in the measuring process: returns a job for every take at once, counts results and never responds to stop polls.
  */
+import * as Schema from "effect/Schema"
 import { createServer } from "node:http"
 import type { IncomingMessage, Server, ServerResponse } from "node:http"
+import { json } from "node:stream/consumers"
 
 /** A server on a free loopback port. */
 export interface Listening {
@@ -33,6 +35,8 @@ export interface Stub {
   readonly restart: (onResult: (results: number) => void) => void
 }
 
+const decodeResults = Schema.decodeUnknownSync(Schema.Array(Schema.Unknown))
+
 /** A stub platform whose jobs have these fields and an id. */
 export const makeStub = (job: { readonly [key: string]: unknown }): Stub => {
   let jobs = 0
@@ -49,6 +53,13 @@ export const makeStub = (job: { readonly [key: string]: unknown }): Stub => {
       const answer = (status: number, body?: unknown) => {
         response.writeHead(status, { "content-type": "application/json" })
         response.end(body === undefined ? undefined : JSON.stringify(body))
+      }
+      if (url.includes("/job-done-batch/")) {
+        return void json(request).then((delivered) => {
+          const statuses = decodeResults(delivered).map(() => ({ status: 200 }))
+          for (const _ of statuses) listener(++results)
+          answer(200, statuses)
+        })
       }
       request.resume()
       request.once("end", () => {
