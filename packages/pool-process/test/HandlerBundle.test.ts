@@ -107,6 +107,8 @@ describe("HandlerBundle", () => {
       assert.isTrue(all.some((name) => readFileSync(join(dirname(program), name), "utf8").includes("src/LocalServer.ts")))
       assert.isFalse(all.some((name) => readFileSync(join(dirname(program), name), "utf8").includes("src/LocalJobQueue.ts")))
       assert.notInclude(atStart, "__esm")
+      // These imports read all exports of the module, which loads Node's streams or its undici (packages/worker/src/transport/NodeHttpClient.ts).
+      assert.deepStrictEqual(atStart.match(/^import .*"(?:node:)?(?:fs|fs\/promises|https?)"/gm), null)
     }))
 
   it.live("bundles a handler that imports a package that this bundler has built, such as the published SDK", () =>
