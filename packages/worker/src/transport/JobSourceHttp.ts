@@ -162,9 +162,8 @@ const make = Effect.fnUntraced(function*(platform: Platform, workerId: string) {
     )
     const polled = emptyOnTimeout(Effect.flatMap(answer, received))
     return results === undefined ? polled : Effect.suspend(() => {
-      // Sent before the take, so that the platform usually knows that these jobs have ended.
-      results.flush()
-      return polled
+      results.taking(hasJobs)
+      return Effect.tap(polled, (jobs) => Effect.sync(() => results.taken(jobs.length)))
     })
   }
 

@@ -2,10 +2,10 @@
  * Sends results that are ready at the same time in one request (docs/spec/worker-protocol.md#delivering-several-results).
  *
  * ```
- *   deliver --> pending --end of this turn of the event loop, or a take--> one:     job-done
- *                                                                          several: job-done-batch
- *                                                                                     |  a status for each
- *                                                                                     |  refused as a whole: job-done for each
+ *   deliver --> pending --no other job, a take, or the end of this turn of the event loop--> one:     job-done
+ *                                                                                             several: job-done-batch
+ *                                                                                                        |  a status for each
+ *                                                                                                        |  refused: job-done for each
  * ```
  *
  * A request costs the platform and the worker several times as much as the result in it. Nothing waits for other results: the handlers of jobs that
@@ -39,8 +39,10 @@ interface Pending {
 export interface ResultBatch {
   /** Delivers the result of a job, together with others or as `alone` does. `body`: the JSON text of an object. */
   readonly deliver: (job: ReceivedJob, body: string, alone: Delivery) => Delivery
-  /** Sends what is pending now. */
-  readonly flush: () => void
+  /** A take begins: sends what is pending first, so that the platform usually knows that these jobs have ended. `hasJobs`: see `JobSource`. */
+  readonly taking: (hasJobs: boolean) => void
+  /** The take returned this number of jobs. */
+  readonly taken: (jobs: number) => void
 }
 
 const decodeStatuses = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Array(DeliveryStatus)))
@@ -59,6 +61,8 @@ export const make = (
 ): ResultBatch => {
   let pending: Array<Pending> = []
   let length = 0
+  /** The number of taken jobs without a result. Too high if jobs were stopped since the worker last had none: their results never come. */
+  let unfinished = 0
   // A 404 means that the platform has no such route; from then on, the worker sends each result alone.
   let isSupported = true
 
@@ -100,22 +104,34 @@ export const make = (
     first?.resume(entries.length === 1 ? first.alone : sendAll(entries))
   }
 
+  const together = (element: string, alone: Delivery): Delivery =>
+    Effect.callback((resume) => {
+      const entry: Pending = { element, alone, resume }
+      if (length + element.length > MAX_BODY_LENGTH || pending.length === MAX_DELIVERED_RESULTS) flush()
+      pending.push(entry)
+      length += element.length
+      // Runs when the handlers that can continue now have done so, and before the event loop waits for the network.
+      if (pending.length === 1) process.nextTick(flush)
+      return Effect.sync(() => {
+        if (!pending.includes(entry)) return
+        pending = pending.filter((one) => one !== entry)
+        length -= element.length
+      })
+    })
+
   return {
-    flush,
+    taking: (hasJobs) => {
+      if (!hasJobs) unfinished = 0
+      flush()
+    },
+    taken: (jobs) => {
+      unfinished += jobs
+    },
     deliver: (job, body, alone) =>
-      Effect.callback((resume) => {
-        if (!isSupported || body.length > MAX_RESULT_LENGTH) return resume(alone)
-        const entry: Pending = { element: elementOf(job, body), alone, resume }
-        if (length + entry.element.length > MAX_BODY_LENGTH || pending.length === MAX_DELIVERED_RESULTS) flush()
-        pending.push(entry)
-        length += entry.element.length
-        // Runs when the handlers that can continue now have done so, and before the event loop waits for the network.
-        if (pending.length === 1) process.nextTick(flush)
-        return Effect.sync(() => {
-          if (!pending.includes(entry)) return
-          pending = pending.filter((one) => one !== entry)
-          length -= entry.element.length
-        })
+      Effect.suspend(() => {
+        unfinished = Math.max(0, unfinished - 1)
+        const hasCompany = unfinished > 0 || pending.length > 0
+        return isSupported && hasCompany && body.length <= MAX_RESULT_LENGTH ? together(elementOf(job, body), alone) : alone
       })
   }
 }
