@@ -4,7 +4,6 @@
 import * as Schema from "effect/Schema"
 import { createServer } from "node:http"
 import type { IncomingMessage, Server, ServerResponse } from "node:http"
-import { json } from "node:stream/consumers"
 
 /** A server on a free loopback port. */
 export interface Listening {
@@ -35,7 +34,7 @@ export interface Stub {
   readonly restart: (onResult: (results: number) => void) => void
 }
 
-const decodeResults = Schema.decodeUnknownSync(Schema.Array(Schema.Unknown))
+const decodeResults = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Array(Schema.Unknown)))
 
 /** A stub platform whose jobs have these fields and an id. */
 export const makeStub = (job: { readonly [key: string]: unknown }): Stub => {
@@ -55,11 +54,16 @@ export const makeStub = (job: { readonly [key: string]: unknown }): Stub => {
         response.end(body === undefined ? undefined : JSON.stringify(body))
       }
       if (url.includes("/job-done-batch/")) {
-        return void json(request).then((delivered) => {
-          const statuses = decodeResults(delivered).map(() => ({ status: 200 }))
+        let text = ""
+        request.setEncoding("utf8").on("data", (part: string) => {
+          text += part
+        })
+        request.once("end", () => {
+          const statuses = decodeResults(text).map(() => ({ status: 200 }))
           for (const _ of statuses) listener(++results)
           answer(200, statuses)
         })
+        return
       }
       request.resume()
       request.once("end", () => {
