@@ -524,9 +524,12 @@ export const goals: ReadonlyArray<Goal> = [
   {
     row: "P12",
     goal: "`pnpm test` on two cores: at most 6 min",
+    measured: "15.5 min",
     met: false,
+    date: "2026-11-29",
+    commit: "5d73c22d",
     source: "CONTRIBUTING.md#scripts",
-    reason: "No figure is published. `pnpm test` prints its duration."
+    reason: "12.1 min are 7,664 tests, many of which start platforms, databases, browsers or containers. The checks take 3.4 min."
   },
   {
     row: "P13",
