@@ -36,6 +36,7 @@ interface Pending {
   readonly resume: (delivery: Delivery) => void
 }
 
+/** The results of a worker that are not yet sent. */
 export interface ResultBatch {
   /** Delivers the result of a job, together with others or as `alone` does. `body`: the JSON text of an object. */
   readonly deliver: (job: ReceivedJob, body: string, alone: Delivery) => Delivery
