@@ -360,19 +360,13 @@ export class PlatformStub {
         this.#hold(poll, response)
         return this.#handOut()
       }
-      case "job-done": {
-        // Ignores later bodies, as the platform does.
-        const body = decodeJson(text)
-        if (this.#results.has(job)) return answer(200)
-        const progress = decodeProgress(body)
-        if (Option.isNone(progress)) this.#results.set(job, body)
-        else this.#progress.set(job, progress.value.output)
+      case "job-done":
+        this.#deliver(job, decodeJson(text))
         return answer(200)
-      }
       case "job-done-batch": {
         if (!this.#options.batch) return answer(404)
         const delivered = decodeResults(text)
-        for (const result of delivered) if (!this.#results.has(result.id)) this.#results.set(result.id, bodyOf(result))
+        for (const result of delivered) this.#deliver(result.id, bodyOf(result))
         return answer(200, JSON.stringify(delivered.map(() => ({ status: 200 }))))
       }
       case "job-stream":
@@ -381,6 +375,14 @@ export class PlatformStub {
       case "ping":
         return answer(200)
     }
+  }
+
+  /** Stores a result or progress. Ignores a body that follows a result, as the platform does. */
+  #deliver(job: string, body: Schema.Json): void {
+    if (this.#results.has(job)) return
+    const progress = decodeProgress(body)
+    if (Option.isNone(progress)) this.#results.set(job, body)
+    else this.#progress.set(job, progress.value.output)
   }
 
   #hold(poll: Poll, response: ServerResponse): void {
