@@ -196,7 +196,7 @@ export class RecordingProxy implements AsyncDisposable {
     if (route === "job-done-batch" && status === 200) {
       const statuses = decodeStatuses(answer)
       for (const [index, result] of decodeResults(body).entries()) {
-        recordResult(result.id, result.attempt ?? Number.NaN, result, statuses[index]?.status ?? 0)
+        recordResult(result.id, result.attempt ?? 0, result, statuses[index]?.status ?? 0)
       }
     }
   }

@@ -130,7 +130,7 @@ describe("an event of a worker", () => {
     expect(rejectionOf(running, { ...event, attempt: 2 })).toStrictEqual(rejection)
   })
 
-  it.each(workerEvents)("$_tag is rejected when nobody holds the lease", (event) => {
+  it.each(workerEvents)("$_tag is rejected when no worker holds the lease", (event) => {
     const requeued = { ...fresh, attempt: 1, worker: "ann" }
     expect(rejectionOf(requeued, { ...event, attempt: 1 })).toStrictEqual({ _tag: "NotHeld", by: null, attempt: 1 })
     expect(rejectionOf({ ...parked, worker: "ann" }, event)).toStrictEqual({ _tag: "NotHeld", by: null, attempt: 1 })

@@ -65,7 +65,7 @@ export const jobDoneBatches = (it: ServerIt): void => {
       const answers = yield* deliver(worker, [
         { id: a?.id ?? "", attempt: 1, output: 1 },
         { id: theirs.id, attempt: 1, output: 1 },
-        { id: "nobody-knows", output: 1 },
+        { id: "unknown", output: 1 },
         { id: "../../etc", output: 1 },
         { id: b?.id ?? "", attempt: 2, output: 1 },
         { id: b?.id ?? "", attempt: 1, output: 2 }

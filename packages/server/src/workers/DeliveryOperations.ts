@@ -18,6 +18,7 @@ import { Secrets } from "@stint/secrets/Secrets"
 import * as Effect from "effect/Effect"
 import type { HttpServerRequest } from "effect/http"
 import * as Schema from "effect/Schema"
+import * as Struct from "effect/Struct"
 import { discardBody } from "../http/BodyReader.ts"
 import { json } from "../http/JsonResponse.ts"
 import type { JsonPart } from "../http/JsonScanner.ts"
@@ -52,9 +53,8 @@ const batchHint = "Several results are a list like [{\"id\": \"...\", \"attempt\
 /** The members of one result in a job-done-batch body. */
 const BATCHED_RESULT = { members: new Set(Object.keys(DeliveredResult.fields)) }
 
-const { attempt, id, leaseToken } = DeliveredResult.fields
-
-const decodeNamedJob = decoder(Schema.Struct({ id, attempt, leaseToken }), batchHint)
+/** What a result in a job-done-batch body adds to a job-done body. */
+const decodeNamedJob = decoder(Schema.Struct(Struct.pick(DeliveredResult.fields, ["id", "attempt", "leaseToken"])), batchHint)
 
 /** Before the server reads a result or chunk that is larger than this, it checks that the job exists. Most are smaller and skip the check. */
 const LARGE_RESULT_BYTES = 256 * 1024
