@@ -1,10 +1,19 @@
 /**
  * Prepares the tables for a node: checks the server, applies the migrations, and gives the node its number.
  */
+import { setTimeout as pause } from "node:timers/promises"
 import { type Connection, sqlStateOf } from "./Connection.ts"
 import * as ImportState from "./ImportState.ts"
+import * as MigrationLocks from "./MigrationLocks.ts"
 import * as Migrations from "./Migrations.ts"
-import { ImportUnfinished, OLDEST_SERVER, PostgresOpenError, ServerTooOld, TablesNewer } from "./PostgresOpenError.ts"
+import {
+  ImportUnfinished,
+  OLDEST_SERVER,
+  PostgresOpenError,
+  ServerTooOld,
+  TablesInUse,
+  TablesNewer
+} from "./PostgresOpenError.ts"
 
 /** The advisory lock of migrations: nodes that start together apply them one after the other. */
 const MIGRATION_LOCK = 5_354_494_001
@@ -18,9 +27,10 @@ export const readVersion = async ({ query }: Connection): Promise<number> => {
   return row === undefined ? 0 : Number(row[0])
 }
 
-const migrate = async (connection: Connection, database: string) => {
+/** Returns whether the tables are up to date. False: other transactions used them. */
+const migrate = async (connection: Connection, database: string, waitMillis: number): Promise<boolean> => {
   const [exists] = await connection.query(`SELECT to_regclass('stint.settings') IS NOT NULL`)
-  if (exists?.[0] === true && (await readVersion(connection)) === Migrations.LATEST) return
+  if (exists?.[0] === true && (await readVersion(connection)) === Migrations.LATEST) return true
   await connection.execute("BEGIN")
   await connection.query(`SELECT pg_advisory_xact_lock($1)`, [MIGRATION_LOCK])
   await connection.execute(SETTINGS)
@@ -28,32 +38,51 @@ const migrate = async (connection: Connection, database: string) => {
   if (version > Migrations.LATEST) {
     throw new PostgresOpenError({ database, reason: new TablesNewer({ version, supported: Migrations.LATEST }) })
   }
-  for (const step of Migrations.steps.slice(version)) await connection.execute(step)
+  const steps = Migrations.steps.slice(version)
+  if (!(await MigrationLocks.lock(connection, steps, waitMillis))) return false
+  for (const step of steps) await connection.execute(step)
   await connection.query(
     `INSERT INTO stint.settings (key, value) VALUES ('version', $1) ON CONFLICT (key) DO UPDATE SET value = excluded.value`,
     [String(Migrations.LATEST)]
   )
   await connection.execute("COMMIT")
+  return true
 }
 
 const DEADLOCK = "40P01"
 
-/** The maximum number of attempts at a migration. Transactions of older nodes lock the same tables in a different order, which can deadlock. */
-const MAX_TRIES = 5
+/**
+ * How long the attempts wait for the tables, in turn. Milliseconds. A short wait is enough among short transactions. Meanwhile, transactions of older
+ * nodes wait behind the migration. After a second, the default of `deadlock_timeout`, the server would end one of them if it and the migration wait for
+ * each other.
+ */
+const WAITS = [50, 100, 200, 400] as const
 
-const migrateRepeatedly = async (connection: Connection, database: string) => {
-  for (let attempt = 1;; attempt++) {
+/** The pause after an attempt, in which the waiting transactions run. Milliseconds. */
+const PAUSE = 50
+
+/** For how long a migration tries to lock its tables. Long enough for a short backup. Milliseconds. */
+const LOCK_WITHIN = 60_000
+
+const migrateRepeatedly = async (connection: Connection, database: string, lockWithinMs: number): Promise<void> => {
+  const end = performance.now() + lockWithinMs
+  for (let attempt = 0;; attempt++) {
     try {
-      return await migrate(connection, database)
+      if (await migrate(connection, database, WAITS[attempt % WAITS.length] ?? WAITS[0])) return
     } catch (cause) {
-      if (attempt === MAX_TRIES || sqlStateOf(cause) !== DEADLOCK) throw cause
-      await connection.execute("ROLLBACK")
+      if (sqlStateOf(cause) !== DEADLOCK) throw cause
     }
+    await connection.execute("ROLLBACK")
+    if (performance.now() > end) {
+      const holders = await MigrationLocks.holders(connection)
+      throw new PostgresOpenError({ database, reason: new TablesInUse({ seconds: lockWithinMs / 1000, holders }) })
+    }
+    await pause(PAUSE)
   }
 }
 
 /** Brings the tables to the version of this program. */
-export const migrateTables = async (connection: Connection, database: string): Promise<void> => {
+export const migrateTables = async (connection: Connection, database: string, lockWithinMs = LOCK_WITHIN): Promise<void> => {
   try {
     const [version] = await connection.query(
       `SELECT current_setting('server_version_num')::int, current_setting('server_version')`
@@ -61,7 +90,7 @@ export const migrateTables = async (connection: Connection, database: string): P
     if (Number(version?.[0]) < OLDEST_SERVER * 10_000) {
       throw new PostgresOpenError({ database, reason: new ServerTooOld({ version: String(version?.[1]) }) })
     }
-    await migrateRepeatedly(connection, database)
+    await migrateRepeatedly(connection, database, lockWithinMs)
   } catch (cause) {
     if (connection.isOpen()) await connection.execute("ROLLBACK").catch(() => {})
     throw cause

@@ -14,6 +14,12 @@ export class TablesNewer extends Schema.TaggedError<TablesNewer>()("TablesNewer"
   supported: Schema.Int
 }) {}
 
+/** The migration could not lock its tables, because other transactions used them. `holders`: the sessions, as text; empty if they have ended. */
+export class TablesInUse extends Schema.TaggedError<TablesInUse>()("TablesInUse", {
+  seconds: Schema.Number,
+  holders: Schema.String
+}) {}
+
 /** A statement of the start failed. */
 export class StartFailed extends Schema.TaggedError<StartFailed>()("StartFailed", { problem: Schema.String }) {}
 
@@ -42,6 +48,7 @@ export class PostgresOpenError extends Schema.TaggedError<PostgresOpenError>()("
     ConnectFailed,
     ServerTooOld,
     TablesNewer,
+    TablesInUse,
     StartFailed,
     TransactionPooler,
     ImportUnfinished,
@@ -59,6 +66,10 @@ export class PostgresOpenError extends Schema.TaggedError<PostgresOpenError>()("
       case "TablesNewer":
         return `The tables at ${database} have version ${reason.version}; this version of Stint supports versions up to ${reason.supported}. ` +
           "Start the version of Stint that the other nodes run."
+      case "TablesInUse":
+        return `The tables at ${database} must be upgraded, but other transactions used them for ${reason.seconds} s. Nothing was changed. ` +
+          (reason.holders === "" ? "" : `Tables are locked by ${reason.holders}. `) +
+          "End long transactions, such as a backup or an open psql session, and start again."
       case "TransactionPooler":
         return `${database} is the address of a pooler in transaction mode, such as PgBouncer. ${POOLER_ADVICE}`
       case "ImportUnfinished":

@@ -1,0 +1,54 @@
+/**
+ * The locks of a migration. It locks all tables that it changes before its first step: a step that locked a table in the middle of a migration would often
+ * deadlock with transactions of older nodes, which use the same tables in another order.
+ *
+ * ```
+ *   LOCK TABLE ... ──► all locked ──► the steps, which wait for nothing ──► COMMIT
+ *        │
+ *        └── not within the wait ──► ROLLBACK, a pause in which the transactions of older nodes run, and the next attempt (OpenTables.ts)
+ * ```
+ */
+import { type Connection, sqlStateOf } from "./Connection.ts"
+
+/** The existing tables whose names, or whose indexes' names, are in the steps. Identifiers in SQL, in one order. */
+const tablesOf = async ({ query }: Connection, steps: ReadonlyArray<string>): Promise<ReadonlyArray<string>> => {
+  const named = new Set(steps.flatMap((step) => Array.from(step.matchAll(/\bstint\.(\w+)/g), ([, name]) => name)))
+  const rows = await query(
+    `SELECT DISTINCT format('stint.%I', tables.relname) FROM pg_class named
+     LEFT JOIN pg_index ON indexrelid = named.oid JOIN pg_class tables ON tables.oid = coalesce(indrelid, named.oid)
+     WHERE named.relnamespace = 'stint'::regnamespace AND named.relname = ANY($1::text[]) AND tables.relkind = 'r' ORDER BY 1`,
+    [[...named]]
+  )
+  return rows.map(([name]) => String(name))
+}
+
+/** The state of a statement that took longer than `statement_timeout`. */
+const TIMED_OUT = "57014"
+
+/** Locks the tables that the steps change. False: not within `waitMillis`, and the transaction must be rolled back. */
+export const lock = async (connection: Connection, steps: ReadonlyArray<string>, waitMillis: number): Promise<boolean> => {
+  const tables = await tablesOf(connection, steps)
+  if (tables.length === 0) return true
+  await connection.execute(`SET LOCAL statement_timeout = ${waitMillis}`)
+  try {
+    await connection.execute(`LOCK TABLE ${tables.join(", ")} IN ACCESS EXCLUSIVE MODE`)
+  } catch (cause) {
+    if (sqlStateOf(cause) === TIMED_OUT) return false
+    throw cause
+  }
+  await connection.execute("SET LOCAL statement_timeout = DEFAULT")
+  return true
+}
+
+/** The other sessions that have locked a table of Stint, the one with the oldest transaction first. */
+export const holders = async ({ query }: Connection): Promise<string> => {
+  const rows = await query(
+    `SELECT 'process ' || pid || coalesce(' (' || nullif(min(application_name), '') || ')', '')
+       || coalesce(', for ' || extract(epoch FROM now() - min(xact_start))::int || ' s', '')
+     FROM pg_locks JOIN pg_stat_activity USING (pid) JOIN pg_class ON pg_class.oid = relation
+     WHERE granted AND pid <> pg_backend_pid() AND relnamespace = 'stint'::regnamespace AND relkind = 'r'
+       AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+     GROUP BY pid ORDER BY min(xact_start) LIMIT 3`
+  )
+  return rows.map(([session]) => String(session)).join("; ")
+}
