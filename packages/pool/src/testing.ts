@@ -139,7 +139,11 @@ export const suite = <E>(name: string, subject: PoolUnderTest<E>): void => {
       key: KEY,
       pingIntervalMs: 10_000
     })
-    return yield* pool.start({ endpoint: resolvedOf(endpoint), worker, variables, mask: more.mask })
+    // Runs after the worker has ended, as the caller's processing of the exit does.
+    let started: WorkerHandle | undefined
+    yield* Effect.addFinalizer(() => started?.forget ?? Effect.void)
+    started = yield* pool.start({ endpoint: resolvedOf(endpoint), worker, variables, mask: more.mask })
+    return started
   })
 
   const check = (
