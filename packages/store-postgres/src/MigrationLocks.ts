@@ -40,10 +40,24 @@ export const lock = async (connection: Connection, steps: ReadonlyArray<string>,
   return true
 }
 
+/**
+ * How long the migration must wait for the server to cancel an autovacuum that has locked a table: longer than `deadlock_timeout`. Milliseconds. Undefined
+ * while no table is vacuumed. The transactions of nodes do not lock tables in this mode.
+ */
+export const vacuumWait = async ({ query }: Connection): Promise<number | undefined> => {
+  const [row] = await query(
+    `SELECT setting::int + 500 FROM pg_settings WHERE name = 'deadlock_timeout' AND EXISTS (
+       SELECT FROM pg_locks JOIN pg_class ON pg_class.oid = relation
+       WHERE granted AND mode = 'ShareUpdateExclusiveLock' AND relnamespace = 'stint'::regnamespace
+         AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`
+  )
+  return row === undefined ? undefined : Number(row[0])
+}
+
 /** The other sessions that have locked a table of Stint, the one with the oldest transaction first. */
 export const holders = async ({ query }: Connection): Promise<string> => {
   const rows = await query(
-    `SELECT 'process ' || pid || coalesce(' (' || nullif(min(application_name), '') || ')', '')
+    `SELECT 'process ' || pid || coalesce(' (' || coalesce(nullif(min(application_name), ''), min(backend_type)) || ')', '')
        || coalesce(', for ' || extract(epoch FROM now() - min(xact_start))::int || ' s', '')
      FROM pg_locks JOIN pg_stat_activity USING (pid) JOIN pg_class ON pg_class.oid = relation
      WHERE granted AND pid <> pg_backend_pid() AND relnamespace = 'stint'::regnamespace AND relkind = 'r'

@@ -58,6 +58,12 @@ const DEADLOCK = "40P01"
  */
 const WAITS = [50, 100, 200, 400] as const
 
+/** The wait of an attempt. The longest one is longer while a table is vacuumed: the server cancels an autovacuum only after it. */
+const waitOf = async (connection: Connection, attempt: number): Promise<number> => {
+  const wait = WAITS[attempt % WAITS.length] ?? WAITS[0]
+  return wait === WAITS.at(-1) ? await MigrationLocks.vacuumWait(connection) ?? wait : wait
+}
+
 /** The pause after an attempt, in which the waiting transactions run. Milliseconds. */
 const PAUSE = 50
 
@@ -68,7 +74,7 @@ const migrateRepeatedly = async (connection: Connection, database: string, lockW
   const end = performance.now() + lockWithinMs
   for (let attempt = 0;; attempt++) {
     try {
-      if (await migrate(connection, database, WAITS[attempt % WAITS.length] ?? WAITS[0])) return
+      if (await migrate(connection, database, await waitOf(connection, attempt))) return
     } catch (cause) {
       if (sqlStateOf(cause) !== DEADLOCK) throw cause
     }

@@ -171,6 +171,35 @@ describe.skipIf(missing !== undefined)(missing ?? "an upgrade", () => {
     }
   })
 
+  it("cancels an autovacuum that would keep a table locked for long", async () => {
+    /** How often the server looks for tables to vacuum. */
+    const setNap = async (setting: string) => {
+      for (const text of [`ALTER SYSTEM ${setting}`, "SELECT pg_reload_conf()"]) await execute(cluster.url("postgres"), text)
+    }
+    await setNap("SET autovacuum_naptime = 1")
+    await execute(cluster.url("postgres"), "CREATE DATABASE vacuumed")
+    const address = cluster.url("vacuumed")
+    await createOld(address, OLD)
+    const tables = await tablesOf(address)
+    await execute(
+      address,
+      `ALTER TABLE stint.ended SET (autovacuum_vacuum_threshold = 0, autovacuum_vacuum_scale_factor = 0,
+         autovacuum_vacuum_cost_delay = 100, autovacuum_vacuum_cost_limit = 1)`
+    )
+    await execute(address, inserted(tables, "ended", 1, 20_000))
+    await execute(address, "DELETE FROM stint.ended")
+    const vacuums = "SELECT count(*) FROM pg_stat_progress_vacuum WHERE relid = 'stint.ended'::regclass"
+    await vi.waitUntil(async () => Number((await execute(address, vacuums))[0]?.[0]) > 0, { timeout: 60_000 })
+    const connection = await connect({ url: address, deadlineMs: 10_000, prepare: true })
+    try {
+      await migrateTables(connection, "vacuumed", 10_000)
+      assert.strictEqual(await readVersion(connection), Migrations.LATEST)
+    } finally {
+      await setNap("RESET autovacuum_naptime")
+      await connection.end()
+    }
+  })
+
   for (let version = 1; version < Migrations.LATEST; version++) {
     it(`R1: a node upgrades tables of version ${version} while an older node submits, claims and reads jobs, and no row is lost`, async () => {
       const seed = SeededRandom.runSeed()
