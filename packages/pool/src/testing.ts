@@ -140,10 +140,11 @@ export const suite = <E>(name: string, subject: PoolUnderTest<E>): void => {
       pingIntervalMs: 10_000
     })
     // Runs after the worker has ended, as the caller's processing of the exit does.
-    let started: WorkerHandle | undefined
-    yield* Effect.addFinalizer(() => started?.forget ?? Effect.void)
-    started = yield* pool.start({ endpoint: resolvedOf(endpoint), worker, variables, mask: more.mask })
-    return started
+    const started: Array<WorkerHandle> = []
+    yield* Effect.addFinalizer(() => Effect.forEach(started, ({ forget = Effect.void }) => forget, { discard: true }))
+    const handle = yield* pool.start({ endpoint: resolvedOf(endpoint), worker, variables, mask: more.mask })
+    started.push(handle)
+    return handle
   })
 
   const check = (
