@@ -5,6 +5,7 @@
  * the errors of millions of elements would use up the memory. So the scanner cuts the text along the request's shape: lists are counted before their
  * elements are decoded, bodies stay text, and only the rest, of limited size, is parsed (docs/decisions/0018-bodies-are-scanned.md).
  */
+import { JsonText } from "@stint/contract/Json"
 import type { InvalidRequest } from "@stint/contract/Problem"
 import {
   FailedBody,
@@ -16,7 +17,7 @@ import {
   WaitBody
 } from "@stint/contract/RunJournal"
 import * as Effect from "effect/Effect"
-import type { JsonPart } from "../http/JsonScanner.ts"
+import type { JsonPart, JsonScan } from "../http/JsonScanner.ts"
 import { type BodyIssue, invalidValues, MAX_VALUES, parsePart, scanJson } from "../http/RequestBody.ts"
 
 /** The maximum number of definitions in a request. A worker sends one for each of its pipelines. */
@@ -33,18 +34,25 @@ export class PayloadText {
   }
 }
 
+/** An object. Its other members are ignored. */
+interface Members {
+  readonly _tag: "Members"
+  readonly names: ReadonlySet<string>
+  readonly of: Readonly<Record<string, Shape>>
+}
+
 /** What to do with a part of a request. A part of another kind than its shape is parsed, so that the schema rejects it. */
 type Shape =
   | { readonly _tag: "Payload" }
   | { readonly _tag: "Value" }
-  | { readonly _tag: "Members"; readonly names: ReadonlySet<string>; readonly of: Readonly<Record<string, Shape>> }
+  | Members
   | { readonly _tag: "List"; readonly most: number; readonly of: Shape }
 
 const PAYLOAD: Shape = { _tag: "Payload" }
 const VALUE: Shape = { _tag: "Value" }
 
 /** An object with these members. All of them are parsed, except those in `of`. */
-const members = (names: ReadonlyArray<string>, of: Readonly<Record<string, Shape>> = {}): Shape => ({
+const members = (names: ReadonlyArray<string>, of: Readonly<Record<string, Shape>> = {}): Members => ({
   _tag: "Members",
   names: new Set(names),
   of
@@ -53,7 +61,7 @@ const members = (names: ReadonlyArray<string>, of: Readonly<Record<string, Shape
 const list = (most: number, of: Shape): Shape => ({ _tag: "List", most, of })
 
 /** The whole request. */
-export const REQUEST_SHAPE: Shape = members(["definitions", "waitMs", "runs"], {
+const REQUEST_SHAPE = members(["definitions", "waitMs", "runs"], {
   definitions: list(MAX_DEFINITIONS, members(["hash", "graph"])),
   runs: list(
     MAX_JOURNAL_RUNS,
@@ -75,8 +83,15 @@ export const BODY_SHAPES = {
 /** Cuts a part of a request. `path` is its place in the request, for errors. */
 export type Cut = (part: JsonPart, shape: Shape, path?: BodyIssue["path"]) => Effect.Effect<unknown, InvalidRequest>
 
-/** Creates the cutter of one request. All parts of the request share its limit. */
-export const makeCut = (hint: string): Cut => {
+/** The cutter of one request. All parts of the request share its limit. */
+export interface Cutter {
+  /** Cuts the whole request, and checks that it is JSON. */
+  readonly request: (text: string) => Effect.Effect<unknown, InvalidRequest>
+  readonly cut: Cut
+}
+
+/** Creates the cutter of one request. */
+export const makeCutter = (hint: string): Cutter => {
   let left = MAX_PARSED_VALUES
   const reject = (path: BodyIssue["path"], message: string) => Effect.fail(invalidValues([{ path, message }], hint))
 
@@ -88,6 +103,17 @@ export const makeCut = (hint: string): Cut => {
       : Effect.succeed(parsePart(part))
   }
 
+  const cutMembers = Effect.fnUntraced(function*(
+    found: JsonScan["members"],
+    of: Readonly<Record<string, Shape>>,
+    path: BodyIssue["path"]
+  ) {
+    left -= 1
+    const entries: Array<readonly [string, unknown]> = []
+    for (const [name, member] of found) entries.push([name, yield* cut(member, of[name] ?? VALUE, [...path, name])])
+    return Object.fromEntries(entries)
+  })
+
   const cut: Cut = Effect.fnUntraced(function*(part, shape, path = []) {
     switch (shape._tag) {
       case "Payload":
@@ -95,18 +121,14 @@ export const makeCut = (hint: string): Cut => {
       case "Value":
         return yield* parse(part, path)
       case "Members": {
+        // A part begins with its value. One of another kind is not scanned again.
+        if (!part.text.startsWith("{")) return yield* parse(part, path)
         const scanned = yield* scanJson(part.text, hint, { members: shape.names })
-        if (scanned.kind !== "object") return yield* parse(part, path)
-        left -= 1
-        const entries: Array<readonly [string, unknown]> = []
-        for (const [name, member] of scanned.members) {
-          entries.push([name, yield* cut(member, shape.of[name] ?? VALUE, [...path, name])])
-        }
-        return Object.fromEntries(entries)
+        return yield* cutMembers(scanned.members, shape.of, path)
       }
       case "List": {
+        if (!part.text.startsWith("[")) return yield* parse(part, path)
         const scanned = yield* scanJson(part.text, hint, { elements: shape.most + 1 })
-        if (scanned.kind !== "array") return yield* parse(part, path)
         if (scanned.elements.length > shape.most) return yield* reject(path, `Expected at most ${shape.most} elements`)
         const elements: Array<unknown> = []
         for (const [at, element] of scanned.elements.entries()) elements.push(yield* cut(element, shape.of, [...path, at]))
@@ -114,5 +136,14 @@ export const makeCut = (hint: string): Cut => {
       }
     }
   })
-  return cut
+
+  return {
+    cut,
+    request: Effect.fnUntraced(function*(text) {
+      const scanned = yield* scanJson(text, hint, { members: REQUEST_SHAPE.names })
+      return scanned.kind === "object"
+        ? yield* cutMembers(scanned.members, REQUEST_SHAPE.of, [])
+        : yield* parse({ text: JsonText.make(text), values: scanned.values }, [])
+    })
+  }
 }

@@ -5,7 +5,8 @@
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { EndpointId, JobId } from "@stint/contract/Ids"
-import { jsonNull, JsonText, toJsonText } from "@stint/contract/Json"
+import type { JsonText } from "@stint/contract/Json"
+import { jsonNull, toJsonText } from "@stint/contract/Json"
 import { InvalidRequest, problemMembers } from "@stint/contract/Problem"
 import {
   DEFAULT_RUN_MILLIS,
@@ -33,8 +34,8 @@ import * as Schema from "effect/Schema"
 import { trackedJson } from "../http/JsonResponse.ts"
 import { Limits, remedyFor } from "../http/Limits.ts"
 import { mapStoreErrors } from "../http/QueueProblems.ts"
-import { decoder, invalidValues, parsePart, readText, scanJson } from "../http/RequestBody.ts"
-import { BODY_SHAPES, type Cut, makeCut, PayloadText, REQUEST_SHAPE } from "./JournalBody.ts"
+import { decoder, invalidValues, parsePart, readText } from "../http/RequestBody.ts"
+import { BODY_SHAPES, type Cut, makeCutter, PayloadText } from "./JournalBody.ts"
 
 const hint =
   "Send {\"runs\": [{\"run\": \"...\", \"attempt\": 1, \"records\": [{\"path\": \"list\", \"kind\": \"step\", \"body\": 1}]}]}."
@@ -208,10 +209,8 @@ const make = Effect.gen(function*() {
     { endpoint, proof, worker }: { readonly endpoint: Endpoint; readonly worker: string; readonly proof: Proof }
   ) {
     const text = yield* readText(request, limits.resultBytes, remedy)
-    const body = yield* scanJson(text, hint)
-    const cut = makeCut(hint)
-    const value = yield* cut({ text: JsonText.make(text), values: body.values }, REQUEST_SHAPE)
-    const { definitions = [], runs: writes, waitMs = 0 } = yield* decodeRequest(value)
+    const { cut, request: cutRequest } = makeCutter(hint)
+    const { definitions = [], runs: writes, waitMs = 0 } = yield* Effect.flatMap(cutRequest(text), decodeRequest)
     if (writes.reduce((count, { records = [] }) => count + records.length, 0) > MAX_JOURNAL_RECORDS) {
       return yield* new InvalidRequest(problemMembers(
         `The request has more than ${MAX_JOURNAL_RECORDS} records. Nothing was stored.`,
