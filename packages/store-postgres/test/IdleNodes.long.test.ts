@@ -88,6 +88,7 @@ describe.skipIf(missing !== undefined)(missing ?? "idle nodes", () => {
     let beats = 0
     nodes.setReport("test", () => "", () => void (beats += 1))
     return {
+      address,
       nodes,
       beats: () => beats,
       jobs: Context.get(stores, JobStore),
@@ -98,13 +99,24 @@ describe.skipIf(missing !== undefined)(missing ?? "idle nodes", () => {
   })
   type Node = Effect.Success<ReturnType<typeof node>>
 
+  /** Waits until the nodes have the response to each statement. Otherwise, time would pass while one is under way, and the next heartbeat would be late. */
+  const quiet = Effect.fnUntraced(function*(nodes: ReadonlyArray<Node>) {
+    const active =
+      "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND state = 'active' AND pid <> pg_backend_pid()"
+    for (const { address } of nodes) {
+      yield* eventually(Effect.map(Effect.promise(() => execute(address, active)), (rows) => rows.length === 0))
+    }
+    for (let n = 0; n < 10; n++) yield* turn
+  })
+
   /** A second passes, in which each node receives a heartbeat. */
   const second = Effect.fnUntraced(function*(nodes: ReadonlyArray<Node>) {
+    yield* quiet(nodes)
     const before = nodes.map(({ beats }) => beats())
     yield* TestClock.adjust("1 second")
     yield* eventually(Effect.sync(() => nodes.every(({ beats }, at) => beats() > (before[at] ?? 0))))
     // Until the next heartbeat is planned.
-    for (let n = 0; n < 10; n++) yield* turn
+    yield* quiet(nodes)
   })
 
   /** Two nodes that know each other. */
