@@ -117,20 +117,33 @@ const runIsolated = async (transaction: Transaction, claim: Claim): Promise<Clai
     const shared = await transaction.lockReady(endpoint, step, event.now, "shared")
     more = all + shared > 0
   }
+  let hasWaited = false
+  /**
+   * Whether there are jobs that were locked before. A claim at another node locks jobs before it learns of the isolated ones, and then gives them back
+   * without waking anyone, so a claim that skips them would leave its worker waiting beside a ready job.
+   */
+  const loadSkipped = async () => {
+    if (hasWaited || found.jobs.length > 0) return false
+    hasWaited = true
+    return await transaction.lockReady(endpoint, step, event.now, "waiting") > 0
+  }
   await loadMore()
   while (isHungry(found, claim)) {
     const ready = readyEntries(transaction, endpoint, event.now)
     const may = isolated === 0
       ? "next"
       : claimable(event.worker, [...busy.values()], (first) => ready.slice(0, first).map(({ head }) => head))
-    if (may === "none") break
+    if (may === "none") {
+      if (await loadSkipped()) continue
+      break
+    }
     // Non-isolated jobs were loaded beyond the position up to which all jobs were loaded.
     const entry = may === "next"
       ? ready[0]
       : readyEntries(transaction, endpoint, event.now, "all").find(({ head }) => !head.isolated)
     if (entry === undefined) {
-      if (!more) break
-      await loadMore()
+      if (more) await loadMore()
+      else if (!(await loadSkipped())) break
       continue
     }
     const before = found.jobs.length

@@ -29,6 +29,7 @@ import {
   WITH_WEBHOOK_PAYLOADS
 } from "./JobColumns.ts"
 import * as JobEntry from "./JobEntry.ts"
+import * as ReadyRows from "./ReadyRows.ts"
 import * as RunLoads from "./RunLoads.ts"
 import * as ScheduleWork from "./ScheduleWork.ts"
 import * as TallyRows from "./TallyRows.ts"
@@ -108,8 +109,11 @@ export interface Transaction {
   readonly usageOf: (scope: QuotaScope, id: string) => QuotaUsage
   /** Loads what {@link usageOf} and {@link isRemoved} need for an insertion that was not planned. */
   readonly admit: (endpoint: EndpointId, owner: string, quotas: Quotas | undefined, seqs: number) => Promise<void>
-  /** Locks further ready jobs of an endpoint, in claim order, and their batches. Returns the number of jobs. */
-  readonly lockReady: (endpoint: EndpointId, limit: number, now: number, only?: "shared") => Promise<number>
+  /**
+   * Locks further ready jobs of an endpoint, in claim order, and their batches. Returns the number of jobs. `shared`: only those that are not isolated.
+   * `waiting`: also those that another transaction has locked, after its end.
+   */
+  readonly lockReady: (endpoint: EndpointId, limit: number, now: number, only?: "shared" | "waiting") => Promise<number>
   /** The ids of unreadable rows, which claims and timers skip. */
   readonly unreadable: Unreadable.UnreadableRows
   /** Whether the transaction has only one command. */
@@ -155,32 +159,6 @@ const RUNNING = `SELECT ${WITH_WEBHOOK_PAYLOADS} FROM stint.running s JOIN stint
     UNION SELECT r.id FROM unnest($2::text[], $3::text[]) AS u (endpoint, worker)
       JOIN stint.running r ON r.endpoint = u.endpoint AND r.worker = u.worker
   ) ORDER BY s.id FOR UPDATE OF s`
-
-/**
- * A part of the ready jobs of an endpoint, in claim order. `MATERIALIZED`, because a subquery may run once for each row and then lock more rows than
- * its limit.
- */
-const readyPart = (name: string, condition = "", taken = "") =>
-  `${name} AS MATERIALIZED (
-    SELECT * FROM stint.ready WHERE endpoint = $1 AND id <> ALL($3::text[])${condition}
-    ORDER BY priority DESC, seq LIMIT $2${taken} FOR UPDATE SKIP LOCKED
-  )`
-
-const readyRecords = (parts: string, source: string) =>
-  `WITH ${parts} SELECT ${RECORD} FROM ${source} JOIN stint.jobs j ON j.id = s.id ORDER BY s.priority DESC, s.seq`
-
-const READY = readyRecords(readyPart("s"), "s")
-const READY_SHARED = readyRecords(readyPart("s", " AND NOT isolated"), "s")
-
-/** As `READY`, without the jobs of the priority `$4` before the position `$5` (ClaimCursors.ts). */
-const READY_FROM = readyRecords(
-  [
-    readyPart("higher", " AND priority > $4"),
-    readyPart("same", " AND priority = $4 AND seq >= $5", " - (SELECT count(*) FROM higher)"),
-    readyPart("lower", " AND priority < $4", " - (SELECT count(*) FROM higher) - (SELECT count(*) FROM same)")
-  ].join(", "),
-  "(SELECT * FROM higher UNION ALL SELECT * FROM same UNION ALL SELECT * FROM lower) s"
-)
 
 /** How often to search again for a job that moves between the tables. */
 const MAX_LOOKS = 20
@@ -311,13 +289,20 @@ export const begin = (
     await lockSlots()
   }
 
-  const lockReady = async (endpoint: EndpointId, limit: number, now: number, only?: "shared" | "cursor"): Promise<number> => {
+  const lockReady = async (
+    endpoint: EndpointId,
+    limit: number,
+    now: number,
+    only?: "shared" | "waiting" | "cursor"
+  ): Promise<number> => {
     const known = [...work.entries.values()].filter(({ head, input }) => head.endpoint === endpoint && input.input !== null)
     const values = [endpoint, limit, [...known.map(({ head }) => head.id), ...unreadable.ids(now)]]
     const place = only === "cursor" ? cursors.of(endpoint) : undefined
-    const next = place === undefined ? [] : await query(READY_FROM, [...values, place.priority, place.seq])
+    const next = place === undefined ? [] : await query(ReadyRows.READY_FROM, [...values, place.priority, place.seq])
     const started = performance.now()
-    const rows = next.length > 0 ? next : await query(only === "shared" ? READY_SHARED : READY, values)
+    const rows = next.length > 0
+      ? next
+      : await query(ReadyRows.statementOf(only), values)
     const found = unreadable.readable(rows, now).map(work.add)
     for (const { head } of found) offered.add(head.id)
     if (only === "cursor" && deadRows.isMany("ready")) {

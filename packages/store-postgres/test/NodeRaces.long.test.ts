@@ -10,8 +10,10 @@ import { JobStore } from "@stint/store/JobStore"
 import { UsageStore } from "@stint/store/UsageStore"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
+import { Client } from "pg"
 import * as PostgresDatabase from "../src/PostgresDatabase.ts"
 import { execute, makeDatabases, missing, testCluster } from "./TestCluster.ts"
 import { deadlocks, node } from "./TwoNodes.ts"
@@ -39,6 +41,28 @@ describe.skipIf(missing !== undefined)(missing ?? "changes at two nodes", () => 
         yield* there.create(endpoint)
         assert.deepStrictEqual(yield* here.get(endpoint.id), endpoint)
       }
+    }).pipe(Effect.scoped))
+
+  it.live("R5: a claim waits for a job that another node has locked and gives back, on an endpoint with isolated jobs", () =>
+    Effect.gen(function*() {
+      const address = yield* url
+      const store = Context.get(yield* node(address), JobStore)
+      const [isolated, other] = [Scenario.record(), Scenario.record()]
+      for (const job of [isolated, other]) yield* store.insert(job)
+      yield* Effect.promise(() => execute(address, `UPDATE stint.ready SET isolated = true WHERE id = '${isolated.id}'`))
+      const claim = (worker: string) =>
+        Effect.map(store.claim(ENDPOINT, 1, { _tag: "Claim", now: 0, worker }), ({ jobs }) => jobs.map(({ id }) => id))
+      assert.deepStrictEqual(yield* claim("ann"), [isolated.id])
+
+      const client = new Client({ connectionString: address })
+      yield* Effect.acquireRelease(Effect.promise(() => client.connect()), () => Effect.promise(() => client.end()))
+      const locked = (text: string) => Effect.promise(() => client.query(text))
+      yield* locked(`BEGIN; SELECT FROM stint.ready WHERE id = '${other.id}' FOR UPDATE`)
+      const claiming = yield* Effect.forkChild(claim("bob"), { startImmediately: true })
+      const waits = Effect.promise(() => execute(address, "SELECT count(*) FROM pg_locks WHERE NOT granted"))
+      yield* Effect.race(Effect.repeat(waits, { until: ([row]) => Number(row?.[0]) > 0 }), Fiber.await(claiming))
+      yield* locked("COMMIT")
+      assert.deepStrictEqual(yield* Fiber.join(claiming), [other.id])
     }).pipe(Effect.scoped))
 
   it.live("lines of the same jobs are stored without deadlocks, whatever their order, and while old lines are dropped", () =>
