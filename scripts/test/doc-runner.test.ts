@@ -119,7 +119,8 @@ describe("running a page", () => {
     // Handles the signal before it prints `ready`: the test interrupts it at once.
     const program = [
       "trap 'echo stopping; exit' INT; echo $BASHPID > pid; echo starting; echo ready",
-      "while :; do read -r -t 1 < <(:) || :; done"
+      // A signal ends `wait` at once. A loop of short commands missed one under load.
+      "sleep 600 & wait"
     ]
     const page = (last: string) => [
       "<!-- background: ready -->",
