@@ -40,6 +40,10 @@ export const lock = async (connection: Connection, steps: ReadonlyArray<string>,
   return true
 }
 
+/** The locks on what belongs to Stint in this database. */
+const LOCKS = `pg_locks JOIN pg_class ON pg_class.oid = relation AND granted AND relnamespace = 'stint'::regnamespace
+  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`
+
 /**
  * How long the migration must wait for the server to cancel an autovacuum that has locked a table: longer than `deadlock_timeout`. Milliseconds. Undefined
  * while no table is vacuumed. The transactions of nodes do not lock tables in this mode.
@@ -47,9 +51,7 @@ export const lock = async (connection: Connection, steps: ReadonlyArray<string>,
 export const vacuumWait = async ({ query }: Connection): Promise<number | undefined> => {
   const [row] = await query(
     `SELECT setting::int + 500 FROM pg_settings WHERE name = 'deadlock_timeout' AND EXISTS (
-       SELECT FROM pg_locks JOIN pg_class ON pg_class.oid = relation
-       WHERE granted AND mode = 'ShareUpdateExclusiveLock' AND relnamespace = 'stint'::regnamespace
-         AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`
+       SELECT FROM ${LOCKS} WHERE mode = 'ShareUpdateExclusiveLock')`
   )
   return row === undefined ? undefined : Number(row[0])
 }
@@ -59,9 +61,7 @@ export const holders = async ({ query }: Connection): Promise<string> => {
   const rows = await query(
     `SELECT 'process ' || pid || coalesce(' (' || coalesce(nullif(min(application_name), ''), min(backend_type)) || ')', '')
        || coalesce(', for ' || extract(epoch FROM now() - min(xact_start))::int || ' s', '')
-     FROM pg_locks JOIN pg_stat_activity USING (pid) JOIN pg_class ON pg_class.oid = relation
-     WHERE granted AND pid <> pg_backend_pid() AND relnamespace = 'stint'::regnamespace AND relkind = 'r'
-       AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+     FROM ${LOCKS} JOIN pg_stat_activity USING (pid) WHERE pid <> pg_backend_pid() AND relkind = 'r'
      GROUP BY pid ORDER BY min(xact_start) LIMIT 3`
   )
   return rows.map(([session]) => String(session)).join("; ")

@@ -5,10 +5,10 @@ import { RECORD } from "./JobColumns.ts"
  * A part of the ready jobs of an endpoint, in claim order. `MATERIALIZED`, because a subquery may run once for each row and then lock more rows than
  * its limit.
  */
-const readyPart = (name: string, condition = "", taken = "") =>
+const readyPart = (name: string, condition = "", taken = "", skip = " SKIP LOCKED") =>
   `${name} AS MATERIALIZED (
     SELECT * FROM stint.ready WHERE endpoint = $1 AND id <> ALL($3::text[])${condition}
-    ORDER BY priority DESC, seq LIMIT $2${taken} FOR UPDATE SKIP LOCKED
+    ORDER BY priority DESC, seq LIMIT $2${taken} FOR UPDATE${skip}
   )`
 
 const readyRecords = (parts: string, source: string) =>
@@ -16,7 +16,7 @@ const readyRecords = (parts: string, source: string) =>
 
 const READY = readyRecords(readyPart("s"), "s")
 const READY_SHARED = readyRecords(readyPart("s", " AND NOT isolated"), "s")
-const READY_WAITING = READY.replace(" SKIP LOCKED", "")
+const READY_WAITING = readyRecords(readyPart("s", "", "", ""), "s")
 
 /** As `READY`, without the jobs of the priority `$4` before the position `$5` (ClaimCursors.ts). */
 export const READY_FROM = readyRecords(

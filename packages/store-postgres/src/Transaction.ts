@@ -300,9 +300,7 @@ export const begin = (
     const place = only === "cursor" ? cursors.of(endpoint) : undefined
     const next = place === undefined ? [] : await query(ReadyRows.READY_FROM, [...values, place.priority, place.seq])
     const started = performance.now()
-    const rows = next.length > 0
-      ? next
-      : await query(ReadyRows.statementOf(only), values)
+    const rows = next.length > 0 ? next : await query(ReadyRows.statementOf(only), values)
     const found = unreadable.readable(rows, now).map(work.add)
     for (const { head } of found) offered.add(head.id)
     if (only === "cursor" && deadRows.isMany("ready")) {

@@ -103,7 +103,7 @@ describe.skipIf(missing !== undefined)(missing ?? "idle nodes", () => {
   const quiet = Effect.fnUntraced(function*(nodes: ReadonlyArray<Node>) {
     const active =
       "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND state = 'active' AND pid <> pg_backend_pid()"
-    for (const { address } of nodes) {
+    for (const address of new Set(nodes.map((one) => one.address))) {
       yield* eventually(Effect.map(Effect.promise(() => execute(address, active)), (rows) => rows.length === 0))
     }
     for (let n = 0; n < 10; n++) yield* turn

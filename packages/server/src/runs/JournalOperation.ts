@@ -5,8 +5,7 @@
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { EndpointId, JobId } from "@stint/contract/Ids"
-import type { JsonText } from "@stint/contract/Json"
-import { jsonNull, toJsonText } from "@stint/contract/Json"
+import { jsonNull, type JsonText, toJsonText } from "@stint/contract/Json"
 import { InvalidRequest, problemMembers } from "@stint/contract/Problem"
 import {
   DEFAULT_RUN_MILLIS,
